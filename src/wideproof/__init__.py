@@ -1,1 +1,21 @@
-"""Wideproof."""
+"""Wideproof: train wide neural networks exactly as the global-convergence theorems write them.
+
+import wideproof as wp
+
+data = wp.prepare(wp.load("digits", classes=(0, 1), limit=200), "whiten,unit")
+network = wp.build("fully-connected", data.input_shape, data.target_shape, width=256, depth=3, activation="tanh")
+run = wp.train(network, data, wp.Recipe(target_loss=1e-6))
+"""
+
+__version__ = "0.1.0"
+
+from wideproof.data import audit as audit
+from wideproof.data import load as load
+from wideproof.data import prepare as prepare
+from wideproof.errors import InputError as InputError
+from wideproof.networks import build as build
+from wideproof.training import Recipe as Recipe
+from wideproof.training import Run as Run
+from wideproof.training import resume as resume
+from wideproof.training import train as train
+from wideproof.training import train_many as train_many

@@ -1,1 +1,64 @@
+"""The command line: parse, call one function, print its value.
 
+Exit codes answer the question that was asked: 0 yes, 1 no, 2 could not tell (bad input included).
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from wideproof.cli.audit import audit_command
+from wideproof.cli.listing import data_command, losses_command, networks_command
+from wideproof.cli.train import resume_command, show_command, train_command
+from wideproof.errors import InputError
+
+app = typer.Typer(
+    name="wideproof",
+    help="Train wide neural networks as the global-convergence theorems write them, and audit data against their assumptions.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("audit")(audit_command)
+app.command("train")(train_command)
+app.command("resume")(resume_command)
+app.command("show")(show_command)
+app.command("networks")(networks_command)
+app.command("losses")(losses_command)
+app.command("data")(data_command)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    """Show the version, if asked."""
+    if show:
+        from wideproof import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; bad input becomes one sentence and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"[bold red]error:[/] {_escaped(str(error))}"
+        )
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output went away, as with `| head`
+        sys.stderr.close()
+        sys.exit(2)
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

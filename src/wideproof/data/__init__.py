@@ -1,1 +1,33 @@
+"""Data: load or generate it, prepare it as a theorem asks, and audit it before training.
 
+    data = prepare(load("digits", classes=(0, 1), limit=100), "whiten,constant(0.5)")
+    print(audit(data))
+
+Nothing here imports JAX; all numbers are float64.
+"""
+
+from wideproof.data.audit import Audit as Audit
+from wideproof.data.audit import audit as audit
+from wideproof.data.bundled import BUNDLED as BUNDLED
+from wideproof.data.conflicts import Conflicts as Conflicts
+from wideproof.data.conflicts import conflicts as conflicts
+from wideproof.data.dataset import AnyDataset as AnyDataset
+from wideproof.data.dataset import Dataset as Dataset
+from wideproof.data.dataset import ImageDataset as ImageDataset
+from wideproof.data.dataset import SequenceDataset as SequenceDataset
+from wideproof.data.dataset import Task as Task
+from wideproof.data.generators import GENERATORS as GENERATORS
+from wideproof.data.geometry import Pair as Pair
+from wideproof.data.geometry import PairGeometry as PairGeometry
+from wideproof.data.geometry import pairs as pairs
+from wideproof.data.labels import Kind as Kind
+from wideproof.data.labels import from_labels as from_labels
+from wideproof.data.loaders import load as load
+from wideproof.data.margin import Margin as Margin
+from wideproof.data.margin import margin as margin
+from wideproof.data.preparation import PAPERS_NEED as PAPERS_NEED
+from wideproof.data.preparation import apply as apply
+from wideproof.data.preparation import prepare as prepare
+from wideproof.data.preparation import restore_targets as restore_targets
+from wideproof.data.step import Step as Step
+from wideproof.data.verdicts import Verdict as Verdict

@@ -1,0 +1,137 @@
+"""`wideproof audit`: do the theorems' assumptions hold for this data?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wideproof.cli.options import (
+    Classes,
+    Header,
+    Json,
+    Kind,
+    Limit,
+    Source,
+    Target,
+    Task,
+    find_data,
+    print_json,
+)
+from wideproof.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wideproof.data import Audit
+
+TITLES = {"du2019": "Du et al. 2019", "zou2018": "Zou et al. 2018", "allenzhu2018": "Allen-Zhu et al. 2018",
+          "frei2019": "Frei et al. 2019"}  # fmt: skip
+_MARKS = {"holds": "[green]holds[/]", "fails": "[red]fails[/]", "undecided": "[yellow]undecided[/]"}
+
+
+def audit_command(
+    source: Source,
+    target: Target = None,
+    classes: Classes = None,
+    limit: Limit = None,
+    header: Header = None,
+    kind: Kind = None,
+    task: Task = "auto",
+    prepare: Annotated[str, typer.Option(help="Prepare first, as in whiten,unit.")] = "",
+    paper: Annotated[str | None, typer.Option(help=f"Ask about one paper: {', '.join(TITLES)}.")] = None,
+    margin: Annotated[str, typer.Option(help="The margin program: auto, full or never.")] = "auto",
+    json: Json = False,
+) -> None:
+    """Audit a data set against the assumptions of the four papers.
+
+    Exit code 0 if all data assumptions of the paper hold (without --paper: of at least one of them),
+    1 if they do not, 2 if that could not be decided.
+    """
+    from rich.console import Console
+
+    from wideproof.data import audit
+    from wideproof.data import prepare as prepared
+
+    if paper is not None and paper not in TITLES:
+        raise InputError(f"--paper is one of {', '.join(TITLES)}, got {paper!r}")
+    data = find_data(source, target, classes, limit, header, kind, task)
+    if prepare:
+        data = prepared(data, prepare)
+    found = audit(data, margin=margin)  # pyright: ignore[reportArgumentType]
+    if json:
+        print_json(found.to_dict() | {"holds": {key: found.holds(key) for key in TITLES}})
+    else:
+        show_audit(Console(highlight=False), found)
+    answer = found.holds(paper) if paper else _any([found.holds(key) for key in TITLES])
+    raise typer.Exit({True: 0, False: 1, None: 2}[answer])
+
+
+def _any(answers: list[bool | None]) -> bool | None:
+    if True in answers:
+        return True
+    decided = [answer for answer in answers if answer is not None]
+    return False if decided else None
+
+
+def show_audit(console: Console, found: Audit) -> None:
+    """Print an audit as tables."""
+    from rich.table import Table
+
+    clash, geometry = found.conflicts, found.geometry
+    facts = Table.grid(padding=(0, 2))
+    shape = " x ".join(map(str, found.input_shape))
+    facts.add_row("data", f"{found.name}: {found.n} examples of {shape}, {found.task}")
+    facts.add_row("norms", f"{found.norms[0]:.6g} to {found.norms[1]:.6g}")
+    if found.zero_rows:
+        facts.add_row("zero rows", _list(found.zero_rows))
+    if found.constant_columns:
+        facts.add_row("constant columns", _list(found.constant_columns))
+    facts.add_row("separation δ", _pair(geometry.nearest))
+    if found.task != "regression":
+        facts.add_row("opposite labels φ", _pair(geometry.opposite))
+    facts.add_row("parallel pairs", _pairs(geometry.parallel_count, geometry.parallel))
+    facts.add_row("antipodal pairs", _pairs(geometry.antipodal_count, geometry.antipodal))
+    facts.add_row("repeated inputs", f"{clash.duplicate_groups} groups")
+    margin = str(found.margin) if found.margin else "not computed"
+    facts.add_row("margin γ (Frei)", f"{margin}{f': {found.margin_note}' if found.margin_note else ''}")
+    console.print(facts)
+    if found.zero_loss_possible:
+        console.print("\nZero training loss is not ruled out by the data.\n")
+    else:
+        console.print(f"\n[red]Zero training loss is impossible[/]: {_conflict(found)}\n")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("paper", "assumption", "", "measured", "what to do"):
+        table.add_column(column, overflow="fold")
+    for verdict in found.verdicts:
+        table.add_row(
+            TITLES[verdict.paper], verdict.assumption, _MARKS[verdict.status], verdict.detail, verdict.remedy
+        )
+    console.print(table)
+
+
+def _conflict(found: Audit) -> str:
+    clash = found.conflicts
+    first = f" (first: {clash.first[0]} and {clash.first[1]})" if clash.first else ""
+    parts = [f"{clash.pairs} pairs of equal inputs have different targets{first}"]
+    parts.append(f"least half-sum squared loss {clash.least_square:.6g}")
+    if clash.least_error is not None:
+        parts.append(f"least training error {clash.least_error:.4g}")
+    if clash.least_logistic is not None:
+        parts.append(f"least mean logistic loss {clash.least_logistic:.6g}")
+    return "; ".join(parts)
+
+
+def _pair(pair: tuple[float, int, int] | None) -> str:
+    return "none" if pair is None else f"{pair[0]:.6g}, between {pair[1]} and {pair[2]}"
+
+
+def _pairs(count: int, listed: tuple[tuple[int, int], ...]) -> str:
+    if not count:
+        return "0"
+    shown = ", ".join(f"{i}-{j}" for i, j in listed[:5])
+    return f"{count}: {shown}{', ...' if count > 5 else ''}"
+
+
+def _list(items: tuple[int, ...]) -> str:
+    return f"{len(items)}: {', '.join(map(str, items[:8]))}{', ...' if len(items) > 8 else ''}"

@@ -1,0 +1,251 @@
+"""`wideproof train`, `resume`, `show`: run gradient descent and look at what it did."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wideproof.cli.options import (
+    Classes,
+    Header,
+    Json,
+    Kind,
+    Limit,
+    Source,
+    Target,
+    Task,
+    find_data,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from wideproof.training import Progress, Run
+
+Plot = Annotated[Path | None, typer.Option(help="Write the loss curve to this .svg or .png.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no curve.")]
+
+
+def train_command(
+    source: Source,
+    target: Target = None,
+    classes: Classes = None,
+    limit: Limit = None,
+    header: Header = None,
+    kind: Kind = None,
+    task: Task = "auto",
+    prepare: Annotated[
+        str,
+        typer.Option(
+            help="Preparation steps, as in whiten,unit; 'auto' is what the network's paper needs, 'none' nothing."
+        ),
+    ] = "auto",
+    network: Annotated[str, typer.Option(help="See `wideproof networks`.")] = "fully-connected",
+    width: Annotated[int, typer.Option(help="Units per layer, m.")] = 256,
+    depth: Annotated[
+        int | None, typer.Option(help="Hidden layers, H or L (default 2; not for elman-rnn).")
+    ] = None,
+    activation: Annotated[
+        str | None, typer.Option(help="For the smooth networks (default softplus).")
+    ] = None,
+    c_res: Annotated[float | None, typer.Option(help="Residual scale of Du et al. (default 0.5).")] = None,
+    residual_scale: Annotated[
+        float | None, typer.Option(help="Residual scale θ of Frei et al. (default 1/L).")
+    ] = None,
+    filter_size: Annotated[
+        int | None, typer.Option(help="Filter size of the convolution (default 3).")
+    ] = None,
+    trained: Annotated[
+        str | None, typer.Option(help="Parts to train, as in hidden,output (default: the paper's).")
+    ] = None,
+    loss: Annotated[str | None, typer.Option(help="See `wideproof losses` (default: the paper's).")] = None,
+    reduction: Annotated[str, typer.Option(help="auto, half_sum or mean.")] = "auto",
+    step_size: Annotated[str, typer.Option(help="A number, safe or paper.")] = "safe",
+    constant: Annotated[float, typer.Option(help="Multiplies the rule's step size.")] = 1.0,
+    steps: Annotated[int, typer.Option(help="The step limit.")] = 10_000,
+    target_loss: Annotated[float | None, typer.Option(help="Stop when the loss is at most this.")] = None,
+    zero_error: Annotated[bool, typer.Option("--zero-error", help="Stop at zero training error.")] = False,
+    batch: Annotated[int | None, typer.Option(help="Minibatch size: SGD instead of GD.")] = None,
+    optimizer: Annotated[str, typer.Option(help="plain, momentum, nesterov or adam.")] = "plain",
+    seed: Annotated[int, typer.Option(help="Decides the start and the minibatches.")] = 0,
+    precision: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
+    record_every: Annotated[
+        int, typer.Option(help="Record each this many steps (0: the first 1024, then ever more sparsely).")
+    ] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the run (default: a new one under runs/).")
+    ] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Least time between two checkpoints.")] = 30.0,
+    plot: Plot = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train one of the papers' networks by gradient descent or SGD.
+
+    Ctrl-C saves the run and says how to resume it. Exit code 0 if it reached what was asked for (a target loss, zero
+    error; or the step limit if nothing was asked), 1 if not, 2 if it was interrupted.
+    """
+    from wideproof.data import PAPERS_NEED
+    from wideproof.data import prepare as prepared
+    from wideproof.networks import NETWORKS, build
+    from wideproof.training import Recipe, train
+
+    named = NETWORKS.get(network)
+    if kind is None and named is not None and named.data_kind != "vectors":
+        kind = named.data_kind
+    data = find_data(source, target, classes, limit, header, kind, task)
+    options: dict[str, Any] = {"width": width, "activation": activation, "c_res": c_res,
+                               "residual_scale": residual_scale, "filter_size": filter_size}  # fmt: skip
+    options["depth"] = depth if depth is not None or network == "elman-rnn" else 2
+    options["trained"] = None if trained is None else tuple(part.strip() for part in trained.split(","))
+    options = {key: value for key, value in options.items() if value is not None}
+    if prepare == "auto":
+        prepare = ",".join(PAPERS_NEED[named.paper]) if named else "none"
+    if prepare != "none":
+        data = prepared(data, prepare)
+    model = build(network, data.input_shape, data.target_shape, **options)
+    recipe = Recipe(
+        loss=loss or ("logistic" if model.paper in ("zou2018", "frei2019") and data.task == "binary" else "squared"),
+        reduction=reduction, step_size=_number(step_size), constant=constant, steps=steps, target_loss=target_loss,
+        stop_at_zero_error=zero_error, batch=batch, optimizer=optimizer, seed=seed, precision=precision,
+        record_every=record_every,
+    )  # fmt: skip
+    folder = out or _new_name(Path("runs"), f"{Path(data.name).stem}-{network}")
+    _check_plot(plot)
+    if not (quiet or json):
+        _say(f"{data}\n{model}")
+    with _bar(steps, quiet or json) as progress:
+        run = train(
+            model, data, recipe, folder=folder, checkpoint_seconds=checkpoint_seconds, progress=progress
+        )
+    _finish(run, folder, plot, json, quiet)
+
+
+def resume_command(
+    folder: Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)],
+    steps: Annotated[int | None, typer.Option(help="A new step limit.")] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Least time between two checkpoints.")] = 30.0,
+    plot: Plot = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Go on with an interrupted run; the end is the same, bit for bit, as without the interruption."""
+    from wideproof.training import Run, resume
+
+    _check_plot(plot)
+    limit = steps if steps is not None else Run.load(folder).recipe.steps
+    with _bar(limit, quiet or json) as progress:
+        run = resume(folder, steps=steps, checkpoint_seconds=checkpoint_seconds, progress=progress)
+    _finish(run, folder, plot, json, quiet)
+
+
+def show_command(
+    folder: Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)],
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Show a run: how it ended, its settings and its loss curve."""
+    from wideproof.training import Run
+
+    _check_plot(plot)
+    _finish(Run.load(folder), folder, plot, json, quiet=False)
+
+
+def _finish(run: Run, folder: Path, plot: Path | None, json: bool, quiet: bool) -> None:
+    from wideproof.report import curve, loss_figure, save_figure
+    from wideproof.training import Status
+
+    if plot is not None and len(run.steps):
+        save_figure(loss_figure(run), plot)
+    if json:
+        print_json(summary(run, folder))
+    else:
+        if not quiet and len(run.steps):
+            _say(f"training loss against step\n{curve(run.steps, run.records['loss'])}")
+        _say(_verdict(run))
+        if run.advice:
+            _say(run.advice)
+        if run.status is Status.RUNNING:
+            _say(f"resume it with: wideproof resume {folder}")
+        else:
+            _say(f"saved in {folder}" + (f", curve in {plot}" if plot else ""))
+    interrupted = run.status is Status.RUNNING
+    raise typer.Exit(2 if interrupted else 1 if run.succeeded is False else 0)
+
+
+def _verdict(run: Run) -> str:
+    error = "" if math.isnan(run.error) else f", training error {run.error:.4g}"
+    rate = f", {run.step / run.seconds:.0f} steps/s" if run.seconds > 0 and run.step else ""
+    return (
+        f"{run.ending} at step {run.step}: loss {run.loss:.4g}{error} "
+        f"(step size {run.step_size:.4g}, {run.seconds:.1f} s{rate})"
+    )
+
+
+def summary(run: Run, folder: Path) -> dict[str, Any]:
+    """Return what `--json` prints of a run."""
+    from wideproof.networks import to_config
+
+    return {
+        "folder": str(folder), "ending": run.ending, "status": run.status.name, "succeeded": run.succeeded,
+        "step": run.step, "loss": run.loss, "error": run.error, "step_size": run.step_size, "seconds": run.seconds,
+        "advice": run.advice, "network": to_config(run.network), "recipe": run.recipe.to_config(),
+        "data": {"name": run.data.name, "n": run.data.n, "digest": run.data.digest,
+                 "preparation": [str(step) for step in run.data.preparation]},
+        "history": {"step": run.steps.tolist(), "loss": run.records["loss"].tolist() if len(run.steps) else []},
+    }  # fmt: skip
+
+
+@contextlib.contextmanager
+def _bar(steps: int, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """Show a progress bar on stderr: loss, error, rate and time left."""
+    if quiet:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]}"),
+        TextColumn("{task.fields[error]}"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=max(steps, 1), loss="?", error="", rate="compiling")
+
+        def update(now: Progress) -> None:
+            error = "" if math.isnan(now.error) else f"error {now.error:.3g}"
+            bar.update(
+                task, completed=now.step, loss=f"{now.loss:.3g}", error=error, rate=f"{now.rate:.0f} steps/s"
+            )
+
+        yield update
+
+
+def _check_plot(plot: Path | None) -> None:
+    from wideproof.report.figures import require_figure_path
+
+    if plot is not None:
+        require_figure_path(plot)
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _new_name(parent: Path, stem: str) -> Path:
+    number = 1
+    while (parent / f"{stem}-{number}").exists():
+        number += 1
+    return parent / f"{stem}-{number}"
+
+
+def _say(text: str) -> None:
+    typer.echo(text)

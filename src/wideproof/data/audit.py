@@ -1,0 +1,170 @@
+"""Everything the theorems ask of data, measured on one data set before any training.
+
+>>> from wideproof.data.generators import two_classes
+>>> found = audit(two_classes(n=20, d=5, separation=0.3, mu=0.5), margin="never")
+>>> found.holds("zou2018"), found.zero_loss_possible
+(True, True)
+"""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from wideproof.data.conflicts import Conflicts, conflicts
+from wideproof.data.dataset import AnyDataset, Dataset, SequenceDataset
+from wideproof.data.geometry import Pair, PairGeometry, nearest_opposite_each, pairs
+from wideproof.data.margin import UNIT_TOLERANCE, Margin, margin
+from wideproof.data.verdicts import PAPERS, Verdict, verdicts
+from wideproof.errors import InputError
+
+MOST_FOR_MARGIN = 400  # with more examples the margin is taken on a part of them
+PART_FOR_MARGIN = 300
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was measured, and the verdicts that follow from it.
+
+    `norms` and `zero_rows` are of whole inputs (Frobenius for images; first tokens for sequences), as is
+    `geometry`, whose `nearest` is the separation δ and whose `opposite` is φ. `margin` is None where it was
+    not computed, with the reason in `margin_note`; a note beside a margin says that it is an upper estimate.
+    """
+
+    name: str
+    n: int
+    input_shape: tuple[int, ...]
+    target_shape: tuple[int, ...]
+    task: str
+    norms: tuple[float, float]
+    zero_rows: tuple[int, ...]
+    constant_columns: tuple[int, ...]
+    conflicts: Conflicts
+    geometry: PairGeometry
+    margin: Margin | None
+    margin_note: str
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def separation(self) -> float | None:
+        """δ: the least distance between two inputs (first tokens of sequences); None for one example."""
+        return None if self.geometry.nearest is None else self.geometry.nearest.distance
+
+    @property
+    def opposite_separation(self) -> float | None:
+        """φ: the least distance between two inputs of different classes; None for regression."""
+        return None if self.geometry.opposite is None else self.geometry.opposite.distance
+
+    @property
+    def zero_loss_possible(self) -> bool:
+        """Whether some function fits every target: no equal inputs (prefixes) with different targets."""
+        return self.conflicts.pairs == 0
+
+    def holds(self, paper: str) -> bool | None:
+        """Whether all data assumptions of `paper` hold; None if undecided or on another kind of data."""
+        if paper not in PAPERS:
+            raise InputError(f"'{paper}' is none of the papers: use {', '.join(PAPERS)}")
+        found = [verdict.status for verdict in self.verdicts if verdict.paper == paper]
+        if "fails" in found:
+            return False
+        return None if not found or "undecided" in found else True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, numbers, texts and None, ready for JSON."""
+        return _plain(asdict(self) | {"zero_loss_possible": self.zero_loss_possible})
+
+    def __str__(self) -> str:
+        clash = self.conflicts
+        lines = [
+            f"{self.name}: {self.n} examples of {' x '.join(map(str, self.input_shape))}, {self.task}",
+            f"norms {self.norms[0]:.6g} to {self.norms[1]:.6g}, {len(self.zero_rows)} zero rows, "
+            f"{len(self.constant_columns)} constant columns",
+            f"{clash.duplicate_groups} groups of repeated inputs, {clash.pairs} contradicting pairs"
+            + ("" if self.zero_loss_possible else f" (least loss {clash.least_square:.6g})"),
+            f"separation {_shown(self.geometry.nearest)}, opposite labels {_shown(self.geometry.opposite)}",
+            f"{self.geometry.parallel_count} parallel and {self.geometry.antipodal_count} antipodal pairs",
+            *map(str, self.verdicts),
+        ]
+        return "\n".join(lines)
+
+
+def audit(data: AnyDataset, *, margin: Literal["auto", "never", "full"] = "auto") -> Audit:
+    """Measure `data` against the assumptions of the papers.
+
+    Parameters
+    ----------
+    data
+        A data set of any kind.
+    margin
+        `"auto"` solves the margin program on all examples up to 400 of them, and on the 300 closest to the
+        other class beyond; `"full"` always on all; `"never"` leaves it out.
+
+    Examples
+    --------
+    >>> data = Dataset([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]], [1, -1, 1], "binary")
+    >>> found = audit(data)
+    >>> found.zero_loss_possible, found.conflicts.least_square, found.opposite_separation
+    (False, 1.0, 0.0)
+    """
+    if margin not in ("auto", "never", "full"):
+        raise InputError(f"`margin` must be auto, never or full, got '{margin}'")
+    rows = data.x[:, 0] if isinstance(data, SequenceDataset) else data.x.reshape(data.n, -1)
+    norms = np.linalg.norm(rows, axis=1)
+    flat = data.x.reshape(data.n, -1)
+    geometry = pairs(rows, data.labels)
+    value, note = _margin(data, norms, geometry, margin)
+    measured = Audit(
+        name=data.name,
+        n=data.n,
+        input_shape=data.input_shape,
+        target_shape=data.target_shape,
+        task=data.task,
+        norms=(float(norms.min()), float(norms.max())),
+        zero_rows=tuple(np.flatnonzero(~rows.any(axis=1)).tolist()),
+        constant_columns=tuple(np.flatnonzero(flat.min(axis=0) == flat.max(axis=0)).tolist())
+        if data.n > 1
+        else (),
+        conflicts=conflicts(data),
+        geometry=geometry,
+        margin=value,
+        margin_note=note,
+    )
+    return replace(measured, verdicts=verdicts(data, measured))
+
+
+def _margin(
+    data: AnyDataset, norms: np.ndarray, geometry: PairGeometry, how: str
+) -> tuple[Margin | None, str]:
+    if how == "never":
+        return None, "the margin was not asked for"
+    if not isinstance(data, Dataset) or data.task != "binary":
+        return None, "the margin is defined for vectors with two classes"
+    if np.abs(norms - 1).max() > UNIT_TOLERANCE:
+        return None, "the margin is defined on the unit sphere"
+    if how == "full" or data.n <= MOST_FOR_MARGIN:
+        return margin(data.x, data.y), ""
+    distance = nearest_opposite_each(data.x, data.y > 0)
+    part = np.argsort(distance, kind="stable")[:PART_FOR_MARGIN]
+    pair = geometry.opposite
+    assert pair is not None
+    part = np.union1d(part, [pair.i, pair.j])
+    on_part = margin(data.x[part], data.y[part])
+    return replace(
+        on_part, lower=0.0
+    ), f"an upper estimate from the {len(part)} examples closest to the other class"
+
+
+def _shown(pair: Pair | None) -> str:
+    return "none" if pair is None else f"{pair.distance:.6g} ({pair.i}, {pair.j})"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Pair):
+        return {"distance": value.distance, "i": value.i, "j": value.j}
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value

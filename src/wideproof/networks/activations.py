@@ -1,0 +1,201 @@
+r"""Activations with the constants the theorems use: $c_\sigma$, Lipschitz and smoothness constants.
+
+Du et al. (2019) ask for Condition 3.1 ($|\sigma(0)| \le c$, $\sigma$ and $\sigma'$ both $c$-Lipschitz)
+and Condition 3.2 ($\sigma$ analytic and not a polynomial). Each activation says which it meets.
+Value and derivative are both written out and tied together, so automatic differentiation uses the
+derivative shown here, at kinks too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from wideproof.errors import InputError
+
+Function = Callable[[Float[Array, "..."]], Float[Array, "..."]]
+
+
+@dataclass(frozen=True)
+class Activation:
+    r"""An activation $\sigma$ and its constants.
+
+    Attributes
+    ----------
+    c_sigma : $1 / \mathbb{E}_{X \sim N(0,1)}[\sigma(X)^2]$, which keeps norms at 1 (Du et al., Section 2).
+    lipschitz : $\sup |\sigma'|$.
+    smoothness : the Lipschitz constant of $\sigma'$, or `None` where $\sigma'$ jumps.
+    analytic : whether $\sigma$ is analytic and not a polynomial (Condition 3.2).
+
+    Examples
+    --------
+    >>> TANH.c_sigma, TANH.condition_3_1, RELU.condition_3_1
+    (2.5361754332174537, True, False)
+    """
+
+    name: str
+    c_sigma: float
+    lipschitz: float
+    smoothness: float | None
+    analytic: bool
+    at_zero: float
+    value: Function = field(repr=False, compare=False)
+    derivative: Function = field(repr=False, compare=False)
+    _tied: Function = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_tied", _tie(self.value, self.derivative))
+
+    def __call__(self, z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Return $\\sigma(z)$, differentiated by `derivative`."""
+        return self._tied(z)
+
+    @property
+    def condition_3_1(self) -> bool:
+        """Du et al. (2019), Condition 3.1: Lipschitz with a Lipschitz derivative."""
+        return self.smoothness is not None
+
+    @property
+    def condition_3_2(self) -> bool:
+        """Du et al. (2019), Condition 3.2: analytic and not a polynomial."""
+        return self.analytic
+
+
+def _tie(value: Function, derivative: Function) -> Function:
+    @jax.custom_jvp
+    def tied(z: Array) -> Array:
+        return value(z)
+
+    @tied.defjvp
+    def _(primals, tangents):  # pyright: ignore[reportUnusedFunction]
+        (z,), (dz,) = primals, tangents
+        return tied(z), derivative(z) * dz
+
+    return tied
+
+
+# atanh(s)/s = sum_k s^(2k)/(2k+1); with s <= 1/3 these many terms leave less than half a unit in the last place.
+_ATANH_TERMS = {"float64": 16, "float32": 7}
+
+
+def _log1p_unit(e: Array) -> Array:
+    """`log(1 + e)` for 0 <= e <= 1 as `2 atanh(e / (2 + e))`: vectorized, where libm's log1p is called per element."""
+    s = e / (2 + e)
+    square = s * s
+    terms = _ATANH_TERMS[e.dtype.name]
+    series = jnp.full_like(square, 1 / (2 * terms + 1))
+    for k in reversed(range(terms)):
+        series = series * square + 1 / (2 * k + 1)
+    return 2 * s * series
+
+
+def _softplus(z: Array) -> Array:
+    return jnp.maximum(z, 0) + _log1p_unit(jnp.exp(-jnp.abs(z)))
+
+
+def _sigmoid_slope(z: Array) -> Array:
+    s = lax.logistic(z)
+    return s * (1 - s)
+
+
+def _tanh_slope(z: Array) -> Array:
+    t = jnp.tanh(z)
+    return 1 - t * t
+
+
+def _swish_slope(z: Array) -> Array:
+    s = lax.logistic(z)
+    return s + z * s * (1 - s)
+
+
+def _normal_cdf(z: Array) -> Array:
+    return 0.5 * lax.erfc(-z * math.sqrt(0.5))
+
+
+def _normal_pdf(z: Array) -> Array:
+    return jnp.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+
+
+def _mish_slope(z: Array) -> Array:
+    t = jnp.tanh(_softplus(z))
+    return t + z * (1 - t * t) * lax.logistic(z)
+
+
+def _elu_slope(z: Array) -> Array:
+    return jnp.exp(jnp.minimum(z, 0))
+
+
+def _softsign_slope(z: Array) -> Array:
+    return 1 / jnp.square(1 + jnp.abs(z))
+
+
+SOFTPLUS = Activation("softplus", 1.0854865029883434, 1.0, 0.25, True, math.log(2), _softplus, lax.logistic)
+SIGMOID = Activation(
+    "sigmoid", 3.408559841623103, 0.25, 1 / (6 * math.sqrt(3)), True, 0.5, lax.logistic, _sigmoid_slope
+)
+TANH = Activation("tanh", 2.5361754332174537, 1.0, 4 / (3 * math.sqrt(3)), True, 0.0, jnp.tanh, _tanh_slope)
+ERF = Activation(
+    "erf", 2.1525788606075986, 2 / math.sqrt(math.pi), 4 / math.sqrt(2 * math.pi * math.e), True, 0.0,
+    lax.erf, lambda z: (2 / math.sqrt(math.pi)) * jnp.exp(-z * z),
+)  # fmt: skip
+ARCTAN = Activation(
+    "arctan", 2.2237001603815012, 1.0, 3 * math.sqrt(3) / 8, True, 0.0, jnp.arctan, lambda z: 1 / (1 + z * z)
+)
+SIN = Activation("sin", 2.3130352854993313, 1.0, 1.0, True, 0.0, jnp.sin, jnp.cos)
+SWISH = Activation(
+    "swish",
+    2.810761124074471,
+    1.0998393201288669,
+    0.5,
+    True,
+    0.0,
+    lambda z: z * lax.logistic(z),
+    _swish_slope,
+)
+GELU = Activation(
+    "gelu", 2.351715614073373, 1.1289041451851548, math.sqrt(2 / math.pi), True, 0.0,
+    lambda z: z * _normal_cdf(z), lambda z: _normal_cdf(z) + z * _normal_pdf(z),
+)  # fmt: skip
+MISH = Activation(
+    "mish", 2.210715729937989, 1.0884981612517279, 0.6442046372369724, True, 0.0,
+    lambda z: z * jnp.tanh(_softplus(z)), _mish_slope,
+)  # fmt: skip
+ELU = Activation(
+    "elu", 1.5505188080679272, 1.0, 1.0, False, 0.0, lambda z: jnp.where(z > 0, z, jnp.expm1(jnp.minimum(z, 0))), _elu_slope
+)  # fmt: skip
+SOFTSIGN = Activation(
+    "softsign", 5.46406222364552, 1.0, 2.0, False, 0.0, lambda z: z / (1 + jnp.abs(z)), _softsign_slope
+)
+IDENTITY = Activation("identity", 1.0, 1.0, 0.0, False, 0.0, lambda z: z, jnp.ones_like)
+RELU = Activation(
+    "relu", 2.0, 1.0, None, False, 0.0, lambda z: jnp.maximum(z, 0), lambda z: (z > 0).astype(z.dtype)
+)
+"""ReLU with $\\sigma'(0) = 0$: Zou et al. (2018) write $1\\{z > 0\\}$."""
+RELU_CLOSED = Activation(
+    "relu_closed", 2.0, 1.0, None, False, 0.0, lambda z: jnp.maximum(z, 0), lambda z: (z >= 0).astype(z.dtype)
+)
+"""ReLU with $\\sigma'(0) = 1$: Allen-Zhu et al. (2018) and Frei et al. (2019) write $1\\{z \\ge 0\\}$."""
+
+ACTIVATIONS = {
+    a.name: a
+    for a in (SOFTPLUS, SIGMOID, TANH, ERF, ARCTAN, SIN, SWISH, GELU, MISH, ELU, SOFTSIGN, IDENTITY, RELU)
+}
+
+
+def get_activation(name: str | Activation) -> Activation:
+    """Return the activation called `name`.
+
+    >>> get_activation("tanh") is TANH
+    True
+    """
+    if isinstance(name, Activation):
+        return name
+    if name not in ACTIVATIONS:
+        raise InputError(f"there is no activation {name!r}: choose one of {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]

@@ -1,0 +1,174 @@
+"""Fully-connected networks: smooth (Du et al. 2019, eq. 2) and deep ReLU (Zou et al. 2018, Section 3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+from jaxtyping import Array
+
+from wideproof.errors import InputError
+from wideproof.networks.activations import RELU, SOFTPLUS, Activation
+from wideproof.networks.base import (
+    Balanced,
+    Forward,
+    Gaussian,
+    Law,
+    Linear,
+    Network,
+    require_groups,
+    require_positive,
+)
+
+
+@final
+@dataclass(frozen=True)
+class FullyConnected(Network):
+    r"""A fully-connected network with a smooth activation: Du et al. (2019), eq. (2).
+
+    $$ x^{(h)} = \sqrt{c_\sigma / m}\; \sigma(W^{(h)} x^{(h-1)}), \quad h = 1..H,
+       \qquad f(\theta, x) = a^\top x^{(H)}, $$
+
+    every entry of $W^{(h)}$ and $a$ drawn from $N(0, 1)$; all of them are trained.
+    With `outputs = k > 1` the vector $a$ becomes a $k \times m$ matrix.
+
+    Examples
+    --------
+    >>> network = FullyConnected(input_dim=3, width=8, depth=2)
+    >>> params = network.init(seed=0)
+    >>> {name: weight.shape for name, weight in params.items()}
+    {'W1': (8, 3), 'W2': (8, 8), 'a': (8,)}
+    """
+
+    name = "fully-connected"
+    paper = "du2019"
+    equation = "eq. (2)"
+
+    input_dim: int
+    width: int
+    depth: int
+    activation: Activation = SOFTPLUS
+    outputs: int = 1
+    trained: tuple[str, ...] = ("hidden", "output")
+
+    def __post_init__(self) -> None:
+        require_positive(
+            self, input_dim=self.input_dim, width=self.width, depth=self.depth, outputs=self.outputs
+        )
+        require_groups(self, self.trained)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return (self.input_dim,)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the outputs for one example."""
+        return () if self.outputs == 1 else (self.outputs,)
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        fan_in = [self.input_dim] + [self.width] * (self.depth - 1)
+        laws: dict[str, Law] = {f"W{h}": Gaussian((self.width, d), 1.0) for h, d in enumerate(fan_in, 1)}
+        laws["a"] = Gaussian((*self.output_shape, self.width), 1.0)
+        return laws
+
+    def group(self, name: str) -> str:
+        """Return the part of the network that parameter `name` belongs to."""
+        return "output" if name == "a" else "hidden"
+
+    def forward(self, linear: Linear, x: Array) -> Forward:
+        """Compute outputs and `[x^(1), ..., x^(H)]`."""
+        scale = math.sqrt(self.activation.c_sigma / self.width)
+        features = []
+        for h in range(1, self.depth + 1):
+            x = scale * self.activation(linear(f"W{h}", x))
+            features.append(x)
+        outputs = linear("a", x)
+        return Forward(outputs if self.outputs > 1 else outputs[..., 0], features)
+
+
+@final
+@dataclass(frozen=True)
+class DeepReLU(Network):
+    r"""The deep ReLU classifier of Zou et al. (2018), Section 3.
+
+    $$ x_l = \sigma(W_l^\top x_{l-1}), \quad l = 1..L, \qquad f_W(x) = v^\top x_L, $$
+
+    $W_l \in \mathbb{R}^{m_{l-1} \times m_l}$ with independent $N(0, 2/m_l)$ entries (fan-out, the first
+    layer too), $v$ fixed with half its entries $+1$ and half $-1$, and $\sigma'(0) = 0$.
+    `width` is one number or one per layer. `trained=("hidden", "output")` also trains $v$.
+
+    Examples
+    --------
+    >>> DeepReLU(input_dim=3, width=8, depth=2).init(0)["v"].sum().item()
+    0.0
+    """
+
+    name = "deep-relu"
+    paper = "zou2018"
+    equation = "Section 3"
+    units = "columns"
+
+    input_dim: int
+    width: int | tuple[int, ...]
+    depth: int
+    trained: tuple[str, ...] = ("hidden",)
+
+    def __post_init__(self) -> None:
+        require_positive(self, input_dim=self.input_dim, depth=self.depth)
+        if isinstance(self.width, tuple) and len(self.width) != self.depth:
+            raise InputError(
+                f"deep-relu of depth {self.depth} needs one width or {self.depth} of them, got {self.width}"
+            )
+        for width in self.widths:
+            require_positive(self, width=width)
+        require_even(self, self.widths[-1])
+        require_groups(self, self.trained)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths $m_1, \\dots, m_L$."""
+        return self.width if isinstance(self.width, tuple) else (self.width,) * self.depth
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return (self.input_dim,)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the outputs for one example."""
+        return ()
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        sizes = (self.input_dim, *self.widths)
+        laws: dict[str, Law] = {
+            f"W{i}": Gaussian((sizes[i - 1], sizes[i]), 2 / sizes[i]) for i in range(1, self.depth + 1)
+        }
+        laws["v"] = Balanced((self.widths[-1],))
+        return laws
+
+    def group(self, name: str) -> str:
+        """Return the part of the network that parameter `name` belongs to."""
+        return "output" if name == "v" else "hidden"
+
+    def forward(self, linear: Linear, x: Array) -> Forward:
+        """Compute outputs and `[x_1, ..., x_L]`."""
+        features = []
+        for i in range(1, self.depth + 1):
+            x = RELU(linear(f"W{i}", x))
+            features.append(x)
+        return Forward(linear("v", x)[..., 0], features)
+
+
+def require_even(network: Network, width: int) -> None:
+    """Check that the fixed output signs can be balanced."""
+    if width % 2:
+        raise InputError(
+            f"{network.name} needs an even width, since half of the fixed output signs are +1 and half -1; "
+            f"got {width}: take {width + 1}"
+        )

@@ -1,0 +1,183 @@
+"""Recurrent networks: the Elman RNN of Allen-Zhu et al. (2018), and their extension to several recurrent layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from wideproof.errors import InputError
+from wideproof.networks.activations import RELU_CLOSED
+from wideproof.networks.base import (
+    Forward,
+    Gaussian,
+    Law,
+    Linear,
+    Network,
+    require_groups,
+    require_positive,
+)
+
+
+@final
+@dataclass(frozen=True)
+class ElmanRNN(Network):
+    r"""The Elman recurrent network of Allen-Zhu, Li and Song (2018), Section 2.
+
+    $$ h_0 = 0, \qquad h_\ell = \phi(W h_{\ell-1} + A x_\ell), \qquad y_\ell = B h_\ell, \qquad \ell = 1..L, $$
+
+    entries of $W$ and $A$ are $N(0, 2/m)$, of $B$ are $N(0, 1/d)$ ($d$ = `outputs`), $\phi'(0) = 1$. Only $W$ is
+    trained; $B h_1$ then never moves, so the loss counts $\ell \ge 2$ (`scored`).
+    `trained=("recurrent", "input", "output")` trains $A$ and $B$ as well.
+
+    Examples
+    --------
+    >>> network = ElmanRNN(input_dim=4, width=8, length=3)
+    >>> {name: weight.shape for name, weight in network.init(0).items()}
+    {'W': (8, 8), 'A': (8, 4), 'B': (1, 8)}
+    """
+
+    name = "elman-rnn"
+    paper = "allenzhu2018"
+    equation = "Section 2"
+    data_kind = "sequences"
+    groups = ("recurrent", "input", "output")
+
+    input_dim: int
+    width: int
+    length: int
+    outputs: int = 1
+    trained: tuple[str, ...] = ("recurrent",)
+
+    def __post_init__(self) -> None:
+        _require_sequences(self, self.input_dim, self.length)
+        require_positive(self, width=self.width, outputs=self.outputs)
+        require_groups(self, self.trained)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example: length by features."""
+        return (self.length, self.input_dim)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the outputs for one example: length by outputs."""
+        return (self.length, self.outputs)
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        return {
+            "W": Gaussian((self.width, self.width), 2 / self.width),
+            "A": Gaussian((self.width, self.input_dim), 2 / self.width),
+            "B": Gaussian((self.outputs, self.width), 1 / self.outputs),
+        }
+
+    def group(self, name: str) -> str:
+        """Return the part of the network that parameter `name` belongs to."""
+        return {"W": "recurrent", "A": "input", "B": "output"}[name]
+
+    def scored(self, outputs: Array) -> Array:
+        """Return steps 2..L: the first output does not depend on $W$."""
+        return outputs[:, 1:]
+
+    def forward(self, linear: Linear, x: Array) -> Forward:
+        """Compute outputs `n x L x d` and `[h]`, the hidden states `n x L x m` of the one recurrent layer."""
+        h = _recur(linear, "W", linear("A", x))
+        return Forward(linear("B", h), [h])
+
+
+@final
+@dataclass(frozen=True)
+class DeepRNN(Network):
+    r"""Several recurrent layers, the extension named by Allen-Zhu, Li and Song (2018).
+
+    $$ h^{(j)}_\ell = \phi(W_j h^{(j)}_{\ell-1} + A_j h^{(j-1)}_\ell), \qquad h^{(0)}_\ell = x_\ell, \qquad
+       y_\ell = B h^{(J)}_\ell, $$
+
+    with the laws of the one-layer network; `depth` is $J$. The recurrent matrices $W_1..W_J$ are trained;
+    the groups `input` ($A_1$), `between` ($A_2..A_J$) and `output` ($B$) can be.
+
+    Examples
+    --------
+    >>> list(DeepRNN(input_dim=4, width=8, length=3, depth=2).init(0))
+    ['A1', 'W1', 'A2', 'W2', 'B']
+    """
+
+    name = "deep-rnn"
+    paper = "allenzhu2018"
+    equation = "Section 1 (extension)"
+    data_kind = "sequences"
+    groups = ("recurrent", "input", "between", "output")
+
+    input_dim: int
+    width: int
+    length: int
+    depth: int = 2
+    outputs: int = 1
+    trained: tuple[str, ...] = ("recurrent",)
+
+    def __post_init__(self) -> None:
+        _require_sequences(self, self.input_dim, self.length)
+        require_positive(self, width=self.width, depth=self.depth, outputs=self.outputs)
+        require_groups(self, self.trained)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example: length by features."""
+        return (self.length, self.input_dim)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the outputs for one example: length by outputs."""
+        return (self.length, self.outputs)
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        laws: dict[str, Law] = {}
+        for j in range(1, self.depth + 1):
+            fan_in = self.input_dim if j == 1 else self.width
+            laws[f"A{j}"] = Gaussian((self.width, fan_in), 2 / self.width)
+            laws[f"W{j}"] = Gaussian((self.width, self.width), 2 / self.width)
+        laws["B"] = Gaussian((self.outputs, self.width), 1 / self.outputs)
+        return laws
+
+    def group(self, name: str) -> str:
+        """Return the part of the network that parameter `name` belongs to."""
+        if name == "B":
+            return "output"
+        return "recurrent" if name[0] == "W" else "input" if name == "A1" else "between"
+
+    def scored(self, outputs: Array) -> Array:
+        """Return steps 2..L: the first output does not depend on the recurrent weights."""
+        return outputs[:, 1:]
+
+    def forward(self, linear: Linear, x: Array) -> Forward:
+        """Compute outputs `n x L x d` and the hidden states `n x L x m` of each recurrent layer."""
+        features = []
+        for j in range(1, self.depth + 1):
+            x = _recur(linear, f"W{j}", linear(f"A{j}", x))
+            features.append(x)
+        return Forward(linear("B", x), features)
+
+
+def _recur(linear: Linear, name: str, drive: Array) -> Array:
+    """Run $h_\\ell = \\phi(W h_{\\ell-1} + \\text{drive}_\\ell)$ from $h_0 = 0$, one use of $W$ per step from the second on."""
+    steps = [RELU_CLOSED(drive[:, 0])]
+    for t in range(1, drive.shape[1]):
+        steps.append(RELU_CLOSED(linear(name, steps[-1]) + drive[:, t]))
+    return jnp.stack(steps, axis=1)
+
+
+def _require_sequences(network: Network, input_dim: int, length: int) -> None:
+    require_positive(network, input_dim=input_dim, length=length)
+    if length < 2:
+        raise InputError(
+            f"{network.name} needs sequences of length 2 or more, got length {length}: the loss starts at the second step"
+        )
+    if input_dim < 2:
+        raise InputError(
+            f"{network.name} needs tokens of 2 or more features, got {input_dim}: a first token of norm 1 with last "
+            "coordinate 1/sqrt(2) does not exist in one dimension; prepare the data with `pad`"
+        )

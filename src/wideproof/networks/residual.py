@@ -1,0 +1,276 @@
+"""Residual networks: smooth (Du et al. 2019, eq. 3), ReLU (Frei et al. 2019), convolutional (Du et al. 2019)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from wideproof.errors import InputError
+from wideproof.networks.activations import RELU_CLOSED, SOFTPLUS, Activation
+from wideproof.networks.base import (
+    Balanced,
+    Forward,
+    Gaussian,
+    Law,
+    Linear,
+    Network,
+    require_groups,
+    require_positive,
+)
+from wideproof.networks.fully_connected import require_even
+
+
+@final
+@dataclass(frozen=True)
+class Residual(Network):
+    r"""A residual network with a smooth activation: Du et al. (2019), eq. (3).
+
+    $$ x^{(1)} = \sqrt{c_\sigma/m}\,\sigma(W^{(1)} x), \qquad
+       x^{(h)} = x^{(h-1)} + \frac{c_{res}}{H\sqrt m}\,\sigma(W^{(h)} x^{(h-1)}), \quad h = 2..H, \qquad
+       f = a^\top x^{(H)}, $$
+
+    all entries $N(0, 1)$, all trained, $0 < c_{res} < 1$ in the theorem (larger values are allowed).
+
+    Examples
+    --------
+    >>> len(Residual(input_dim=3, width=8, depth=4).init(0))
+    5
+    """
+
+    name = "residual"
+    paper = "du2019"
+    equation = "eq. (3)"
+
+    input_dim: int
+    width: int
+    depth: int
+    activation: Activation = SOFTPLUS
+    c_res: float = 0.5
+    outputs: int = 1
+    trained: tuple[str, ...] = ("hidden", "output")
+
+    def __post_init__(self) -> None:
+        require_positive(
+            self, input_dim=self.input_dim, width=self.width, depth=self.depth, outputs=self.outputs
+        )
+        _require_scale(self, "c_res", self.c_res)
+        require_groups(self, self.trained)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return (self.input_dim,)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the outputs for one example."""
+        return () if self.outputs == 1 else (self.outputs,)
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        fan_in = [self.input_dim] + [self.width] * (self.depth - 1)
+        laws: dict[str, Law] = {f"W{h}": Gaussian((self.width, d), 1.0) for h, d in enumerate(fan_in, 1)}
+        laws["a"] = Gaussian((*self.output_shape, self.width), 1.0)
+        return laws
+
+    def group(self, name: str) -> str:
+        """Return the part of the network that parameter `name` belongs to."""
+        return "output" if name == "a" else "hidden"
+
+    def forward(self, linear: Linear, x: Array) -> Forward:
+        """Compute outputs and `[x^(1), ..., x^(H)]`."""
+        x = math.sqrt(self.activation.c_sigma / self.width) * self.activation(linear("W1", x))
+        features = [x]
+        scale = self.c_res / (self.depth * math.sqrt(self.width))
+        for h in range(2, self.depth + 1):
+            x = x + scale * self.activation(linear(f"W{h}", x))
+            features.append(x)
+        outputs = linear("a", x)
+        return Forward(outputs if self.outputs > 1 else outputs[..., 0], features)
+
+
+@final
+@dataclass(frozen=True)
+class ConvResidual(Network):
+    r"""The convolutional residual network of Du et al. (2019), Section 7.
+
+    Inputs are `channels x pixels`; $\phi$ gathers the `filter_size` pixels around each pixel (stride 1, zero
+    padding), channel by channel:
+
+    $$ x^{(1)} = \sqrt{c_\sigma/m}\,\sigma(W^{(1)} \phi(x)), \qquad
+       x^{(h)} = x^{(h-1)} + \frac{c_{res}}{H\sqrt m}\,\sigma(W^{(h)} \phi(x^{(h-1)})), \qquad
+       f = \langle a, x^{(H)} \rangle, $$
+
+    $W^{(1)}: m \times q d_0$, $W^{(h)}: m \times q m$, $a: m \times p$, all entries $N(0, 1)$, all trained.
+    `filter_size` must be odd: the paper leaves the padding of even windows open.
+
+    Examples
+    --------
+    >>> network = ConvResidual(channels=2, pixels=4, width=8, depth=2)
+    >>> {name: weight.shape for name, weight in network.init(0).items()}
+    {'W1': (8, 6), 'W2': (8, 24), 'a': (8, 4)}
+    """
+
+    name = "conv-residual"
+    paper = "du2019"
+    equation = "Section 7"
+    data_kind = "images"
+
+    channels: int
+    pixels: int
+    width: int
+    depth: int
+    filter_size: int = 3
+    activation: Activation = SOFTPLUS
+    c_res: float = 0.5
+    outputs: int = 1
+    trained: tuple[str, ...] = ("hidden", "output")
+
+    def __post_init__(self) -> None:
+        require_positive(
+            self, channels=self.channels, pixels=self.pixels, width=self.width, depth=self.depth,
+            filter_size=self.filter_size, outputs=self.outputs,
+        )  # fmt: skip
+        if self.filter_size % 2 == 0:
+            raise InputError(
+                f"conv-residual needs an odd filter_size, since the paper leaves the padding of even windows open; "
+                f"got {self.filter_size}: take {self.filter_size + 1}"
+            )
+        _require_scale(self, "c_res", self.c_res)
+        require_groups(self, self.trained)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example: channels by pixels."""
+        return (self.channels, self.pixels)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the outputs for one example."""
+        return () if self.outputs == 1 else (self.outputs,)
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        fan_in = [self.filter_size * c for c in [self.channels] + [self.width] * (self.depth - 1)]
+        laws: dict[str, Law] = {f"W{h}": Gaussian((self.width, d), 1.0) for h, d in enumerate(fan_in, 1)}
+        laws["a"] = Gaussian((*self.output_shape, self.width, self.pixels), 1.0)
+        return laws
+
+    def group(self, name: str) -> str:
+        """Return the part of the network that parameter `name` belongs to."""
+        return "output" if name == "a" else "hidden"
+
+    def forward(self, linear: Linear, x: Array) -> Forward:
+        """Compute outputs and `[x^(1), ..., x^(H)]`, each `n x m x p`."""
+        x = jnp.swapaxes(x, -1, -2)  # pixels before channels: the contraction is over the last axis
+        x = math.sqrt(self.activation.c_sigma / self.width) * self.activation(
+            linear("W1", patches(x, self.filter_size))
+        )
+        features = [jnp.swapaxes(x, -1, -2)]
+        scale = self.c_res / (self.depth * math.sqrt(self.width))
+        for h in range(2, self.depth + 1):
+            x = x + scale * self.activation(linear(f"W{h}", patches(x, self.filter_size)))
+            features.append(jnp.swapaxes(x, -1, -2))
+        outputs = linear("a", features[-1].reshape(*x.shape[:-2], self.width * self.pixels))
+        return Forward(outputs if self.outputs > 1 else outputs[..., 0], features)
+
+
+def patches(x: Float[Array, "n p c"], size: int) -> Float[Array, "n p cq"]:
+    r"""Gather the `size` pixels around each pixel, channel by channel: $\phi$ of Du et al. (2019), Section 7.
+
+    >>> patches(jnp.arange(1.0, 4.0).reshape(1, 3, 1), 3)[0].tolist()
+    [[0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 0.0]]
+    """
+    pixels, half = x.shape[-2], size // 2
+    padded = jnp.pad(x, [(0, 0)] * (x.ndim - 2) + [(half, half), (0, 0)])
+    shifted = [padded[..., o : o + pixels, :] for o in range(size)]
+    return jnp.stack(shifted, axis=-1).reshape(*x.shape[:-1], -1)
+
+
+@final
+@dataclass(frozen=True)
+class ResidualReLU(Network):
+    r"""The deep residual classifier of Frei et al. (2019).
+
+    $$ x_1 = \sigma(W_1^\top x), \quad x_l = x_{l-1} + \theta\,\sigma(W_l^\top x_{l-1}) \ (2 \le l \le L), \quad
+       x_{L+1} = \sigma(W_{L+1}^\top x_L), \quad f_W(x) = v^\top x_{L+1}, $$
+
+    entries of $W_l$ are $N(0, 2/m)$ (fan-out, the first layer too), $v$ is fixed, half $+1$ and half $-1$, and
+    $\sigma'(0) = 1$. `depth` is the paper's $L$: there are $L + 1$ weight layers.
+    `residual_scale` is $\theta$, by default $1/L$.
+
+    Examples
+    --------
+    >>> list(ResidualReLU(input_dim=3, width=8, depth=2).init(0))
+    ['W1', 'W2', 'W3', 'v']
+    """
+
+    name = "residual-relu"
+    paper = "frei2019"
+    equation = "Section 3"
+    units = "columns"
+
+    input_dim: int
+    width: int
+    depth: int
+    residual_scale: float | None = None
+    trained: tuple[str, ...] = ("hidden",)
+
+    def __post_init__(self) -> None:
+        require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth)
+        require_even(self, self.width)
+        if self.residual_scale is not None and not (
+            math.isfinite(self.residual_scale) and self.residual_scale >= 0
+        ):
+            raise InputError(
+                f"residual-relu needs residual_scale >= 0, got {self.residual_scale}: take 1/L or less"
+            )
+        require_groups(self, self.trained)
+
+    @property
+    def theta(self) -> float:
+        """The scale $\\theta$ of the residual branch."""
+        return 1 / self.depth if self.residual_scale is None else self.residual_scale
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return (self.input_dim,)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the outputs for one example."""
+        return ()
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        fan_in = [self.input_dim] + [self.width] * self.depth
+        laws: dict[str, Law] = {
+            f"W{i}": Gaussian((d, self.width), 2 / self.width) for i, d in enumerate(fan_in, 1)
+        }
+        laws["v"] = Balanced((self.width,))
+        return laws
+
+    def group(self, name: str) -> str:
+        """Return the part of the network that parameter `name` belongs to."""
+        return "output" if name == "v" else "hidden"
+
+    def forward(self, linear: Linear, x: Array) -> Forward:
+        """Compute outputs and `[x_1, ..., x_{L+1}]`."""
+        x = RELU_CLOSED(linear("W1", x))
+        features = [x]
+        for i in range(2, self.depth + 1):
+            x = x + self.theta * RELU_CLOSED(linear(f"W{i}", x))
+            features.append(x)
+        x = RELU_CLOSED(linear(f"W{self.depth + 1}", x))
+        features.append(x)
+        return Forward(linear("v", x)[..., 0], features)
+
+
+def _require_scale(network: Network, key: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"{network.name} needs {key} > 0 (the theorem: between 0 and 1), got {value}")

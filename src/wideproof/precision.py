@@ -1,0 +1,48 @@
+"""float64 decides: a scope in which JAX computes in double precision, whatever the session's flags say.
+
+Public entry points open the scope themselves, so nobody has to set `jax_enable_x64`; float32 is a
+choice of dtype, made by an argument, inside the same scope.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Literal, ParamSpec, TypeVar
+
+import jax
+import numpy as np
+
+from wideproof.errors import InputError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Precision = Literal["float64", "float32"]
+
+
+def double(fn: Callable[P, R]) -> Callable[P, R]:
+    """Run `fn` with JAX's 64-bit types enabled.
+
+    >>> import jax.numpy as jnp
+    >>> double(lambda: jnp.zeros(1).dtype.name)()
+    'float64'
+    """
+
+    @functools.wraps(fn)
+    def scoped(*args: P.args, **kwargs: P.kwargs) -> R:
+        with jax.enable_x64(True):
+            return fn(*args, **kwargs)
+
+    return scoped
+
+
+def as_dtype(precision: str) -> np.dtype:
+    """Return the dtype named by `precision`, which is `"float64"` or `"float32"`.
+
+    >>> as_dtype("float32")
+    dtype('float32')
+    """
+    if precision not in ("float64", "float32"):
+        raise InputError(f"precision is 'float64' or 'float32', got {precision!r}")
+    return np.dtype(precision)

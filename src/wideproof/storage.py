@@ -1,0 +1,110 @@
+"""Files without pickle and without halves: safetensors and JSON, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from wideproof.errors import InputError
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new one, never a part.
+
+    A full disk or an unwritable folder raises `InputError` and leaves no temporary file behind.
+    """
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        raise InputError(
+            f"cannot write {path}: {error.strerror or error}; free some space or choose another folder"
+        ) from error
+
+
+def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
+    """Write arrays and JSON-ready metadata as one safetensors file, atomically."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    write_bytes(path, to_bytes(arrays, {"wideproof": json.dumps(metadata, allow_nan=False)}))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `write_tensors` wrote."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = json.loads((file.metadata() or {})["wideproof"])
+            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}: is this a run folder?") from None
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        raise InputError(f"{path} is damaged or was not written by wideproof ({error})") from error
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write JSON, atomically."""
+    write_bytes(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object."""
+    try:
+        value = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}: is this a run folder?") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}): it is damaged or no JSON") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is damaged: it holds no JSON object")
+    return value
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder that becomes `path` at the end, or vanishes if anything fails.
+
+    Raises `InputError` if `path` exists already.
+    """
+    if path.exists() or path.is_symlink():
+        raise InputError(f"{path} exists already: resume it, or choose another folder")
+    made = [parent for parent in path.absolute().parents if not parent.exists()]
+    try:
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=path.absolute().parent, prefix=f".{path.name}."))
+    except OSError as error:
+        _remove_empty(made)
+        raise InputError(f"cannot create {path}: {error.strerror or error}; choose another folder") from error
+    try:
+        yield temporary
+        os.chmod(temporary, 0o755)
+        os.rename(temporary, path)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        _remove_empty(made)
+        if isinstance(error, OSError):
+            raise InputError(
+                f"cannot create {path}: {error.strerror or error}; choose another folder"
+            ) from error
+        raise
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()

@@ -1,0 +1,231 @@
+r"""The losses of the papers, with the constants their theorems use.
+
+A margin loss is $\ell(z)$ of the margin $z = y f(x)$. Zou et al. (2018) assume of it
+
+* 3.1: continuous, $\ell' \le 0$, $\ell$ and $\ell'$ tend to 0 at $+\infty$;
+* 3.2: $-\ell'(z) \ge \min\{\alpha_0, \alpha_1 \ell(z)^p\}$ with $0 < p \le 1$ and $\alpha_0 \le \infty$;
+* 3.3: $\ell'$ is $\lambda$-Lipschitz;
+* 4.4 (for SGD): also $|\ell'(z)| \le \min\{\rho_0, \rho_1 \ell(z)^p\}$.
+
+`None` for a constant means that the assumption fails; infinity is a value.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.special import log_ndtr
+from jaxtyping import Array, Float
+
+from wideproof.errors import InputError
+
+Function = Callable[[Float[Array, "..."]], Float[Array, "..."]]
+
+
+@dataclass(frozen=True)
+class MarginLoss:
+    r"""A loss $\ell(z)$ of the margin, with the constants of Zou et al. (2018), Assumptions 3.1-3.3 and 4.4.
+
+    Examples
+    --------
+    >>> LOGISTIC.smoothness, LOGISTIC.meets("3.2"), SIGMOID_LOSS.meets("3.2")
+    (0.25, True, False)
+    """
+
+    name: str
+    formula: str
+    p: float | None
+    alpha0: float | None
+    alpha1: float | None
+    smoothness: float | None
+    rho0: float | None
+    rho1: float | None
+    at_zero: float
+    value: Function = field(repr=False, compare=False)
+    derivative: Function = field(repr=False, compare=False)
+
+    def meets(self, assumption: str) -> bool:
+        """Whether Assumption 3.1, 3.2, 3.3 or 4.4 of Zou et al. (2018) holds."""
+        answers = {
+            "3.1": True,
+            "3.2": self.p is not None,
+            "3.3": self.smoothness is not None,
+            "4.4": self.p is not None and self.rho0 is not None,
+        }
+        if assumption not in answers:
+            raise InputError(f"the loss assumptions are 3.1, 3.2, 3.3 and 4.4, got {assumption!r}")
+        return answers[assumption]
+
+
+@dataclass(frozen=True)
+class SquaredLoss:
+    r"""$\tfrac12 (f(x) - y)^2$: Du et al. (2019) and Allen-Zhu et al. (2018) sum it over the data."""
+
+    name: str = "squared"
+    formula: str = "(f - y)^2 / 2"
+    smoothness: float = 1.0
+
+
+def _logistic(z: Array) -> Array:
+    return jnp.logaddexp(jnp.zeros((), z.dtype), -z)
+
+
+def _exp_linear(z: Array) -> Array:
+    return jnp.where(z < 0, 1 - z, jnp.exp(-jnp.maximum(z, 0)))
+
+
+def _short(z: Array) -> Array:
+    return jnp.maximum(1 - z, 0)
+
+
+def _huber(z: Array) -> Array:
+    return jnp.where(z <= 0, 0.5 - z, 0.5 * jnp.square(_short(jnp.maximum(z, 0))))
+
+
+def _probit_slope(z: Array) -> Array:
+    return -jnp.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+
+
+LOGISTIC = MarginLoss(
+    "logistic", "log(1 + exp(-z))", 1.0, 1 - math.exp(-1), 1 - math.exp(-1), 0.25, 1.0, 1.0, math.log(2),
+    _logistic, lambda z: -lax.logistic(-z),
+)  # fmt: skip
+EXPONENTIAL = MarginLoss(
+    "exponential", "exp(-z)", 1.0, math.inf, 1.0, None, math.inf, 1.0, 1.0,
+    lambda z: jnp.exp(-z), lambda z: -jnp.exp(-z),
+)  # fmt: skip
+EXP_LINEAR = MarginLoss(
+    "exp_linear", "exp(-z) for z >= 0, 1 - z below", 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0,
+    _exp_linear, lambda z: -jnp.exp(-jnp.maximum(z, 0)),
+)  # fmt: skip
+HINGE = MarginLoss(
+    "hinge", "max(1 - z, 0)", 1.0, 1.0, 1.0, None, None, None, 1.0, _short, lambda z: -(z < 1).astype(z.dtype)
+)
+SQUARED_HINGE = MarginLoss(
+    "squared_hinge", "max(1 - z, 0)^2", 0.5, math.inf, 2.0, 2.0, math.inf, 2.0, 1.0,
+    lambda z: jnp.square(_short(z)), lambda z: -2 * _short(z),
+)  # fmt: skip
+HALF_SQUARED_HINGE = MarginLoss(
+    "half_squared_hinge", "max(1 - z, 0)^2 / 2", 0.5, math.inf, math.sqrt(2), 1.0, math.inf, math.sqrt(2), 0.5,
+    lambda z: 0.5 * jnp.square(_short(z)), lambda z: -_short(z),
+)  # fmt: skip
+HUBER_HINGE = MarginLoss(
+    "huber_hinge", "0 (z >= 1), (1 - z)^2/2 (0 < z < 1), 1/2 - z (z <= 0)", 0.5, 1.0, math.sqrt(2), 1.0, 1.0,
+    math.sqrt(2), 0.5, _huber, lambda z: -jnp.minimum(_short(z), 1),
+)  # fmt: skip
+PROBIT = MarginLoss(
+    "probit",
+    "-log Phi(z)",
+    1.0,
+    1.0,
+    1.0,
+    1.0,
+    None,
+    None,
+    math.log(2),
+    lambda z: -log_ndtr(z),
+    _probit_slope,
+)
+SIGMOID_LOSS = MarginLoss(
+    "sigmoid", "1 / (1 + exp(z))", None, None, None, 1 / (6 * math.sqrt(3)), None, None, 0.5,
+    lambda z: lax.logistic(-z), lambda z: -lax.logistic(z) * lax.logistic(-z),
+)  # fmt: skip
+SQUARED = SquaredLoss()
+
+
+def power_hinge(q: float) -> MarginLoss:
+    r"""Return $\max(1 - z, 0)^q$, $q > 1$: $p = (q-1)/q$, $\alpha_0 = \infty$, $\alpha_1 = q$, smooth only for $q = 2$.
+
+    >>> power_hinge(3.0).p
+    0.6666666666666666
+    """
+    if not (math.isfinite(q) and q > 1):
+        raise InputError(f"power_hinge needs an exponent q > 1, got {q}")
+    return MarginLoss(
+        f"power_hinge({q:g})", f"max(1 - z, 0)^{q:g}", (q - 1) / q, math.inf, q, 2.0 if q == 2 else None, math.inf,
+        q, 1.0, lambda z: _power(_short(z), q), lambda z: -q * _power(_short(z), q - 1),
+    )  # fmt: skip
+
+
+def canonical(p: float) -> MarginLoss:
+    r"""Return the loss with $-\ell' = \min\{1, \ell^p\}$ exactly, $\ell(0) = 1$: the family that meets 3.2 with no slack.
+
+    $\ell(z) = [1 - (1-p) z]_+^{1/(1-p)}$ for $z \ge 0$ and $1 - z$ below; $p = 1$ is `exp_linear`.
+    Smooth with $\lambda = p$ for $p \ge 1/2$, not smooth below.
+
+    >>> canonical(0.75).smoothness, canonical(0.25).smoothness
+    (0.75, None)
+    """
+    if not 0 < p <= 1:
+        raise InputError(f"canonical needs 0 < p <= 1, got {p}")
+    smoothness = p if p >= 0.5 else None
+    if p == 1:
+        value, slope = EXP_LINEAR.value, EXP_LINEAR.derivative
+    else:
+        power = 1 / (1 - p)
+
+        def base(z: Array) -> Array:
+            return jnp.maximum(1 - (1 - p) * jnp.maximum(z, 0), 0)
+
+        def value(z: Array) -> Array:
+            return jnp.where(z < 0, 1 - z, _power(base(z), power))
+
+        def slope(z: Array) -> Array:
+            return -_power(base(z), p * power)
+
+    return MarginLoss(
+        f"canonical({p:g})",
+        "-l' = min(1, l^p), l(0) = 1",
+        p,
+        1.0,
+        1.0,
+        smoothness,
+        1.0,
+        1.0,
+        1.0,
+        value,
+        slope,
+    )
+
+
+def _power(base: Array, exponent: float) -> Array:
+    """`base ** exponent` for base >= 0, with 0 at 0."""
+    safe = jnp.where(base > 0, base, 1)
+    return jnp.where(base > 0, safe**exponent, 0)
+
+
+Loss = MarginLoss | SquaredLoss
+LOSSES: dict[str, Loss] = {
+    loss.name: loss
+    for loss in (
+        SQUARED, LOGISTIC, EXPONENTIAL, EXP_LINEAR, HINGE, SQUARED_HINGE, HALF_SQUARED_HINGE, HUBER_HINGE,
+        PROBIT, SIGMOID_LOSS,
+    )
+}  # fmt: skip
+FAMILIES = {"power_hinge": power_hinge, "canonical": canonical}
+
+
+def get_loss(name: str | Loss) -> Loss:
+    """Return the loss called `name`; families take their exponent in parentheses.
+
+    >>> get_loss("canonical(0.75)").p
+    0.75
+    """
+    if isinstance(name, MarginLoss | SquaredLoss):
+        return name
+    family = re.fullmatch(r"(\w+)\(([^)]+)\)", name)
+    if family and family[1] in FAMILIES:
+        try:
+            exponent = float(family[2])
+        except ValueError:
+            raise InputError(f"{family[1]} takes a number in parentheses, got {family[2]!r}") from None
+        return FAMILIES[family[1]](exponent)
+    if name not in LOSSES:
+        known = [*LOSSES, "power_hinge(q)", "canonical(p)"]
+        raise InputError(f"there is no loss {name!r}: choose one of {', '.join(known)}")
+    return LOSSES[name]

@@ -1,0 +1,221 @@
+"""A run as a value: what was trained on what and how, what was recorded, where it ended; saved without pickle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wideproof.data import AnyDataset
+from wideproof.data.packing import pack, unpack
+from wideproof.errors import InputError
+from wideproof.networks import Network, from_config, to_config
+from wideproof.storage import new_folder, read_json, read_tensors, write_json, write_tensors
+from wideproof.training.loop import Status
+from wideproof.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    import xarray
+
+FORMAT = 1
+
+
+class Ending(StrEnum):
+    """How a run ended, in words."""
+
+    RUNNING = "interrupted"
+    TARGET = "reached the target loss"
+    ZERO_ERROR = "reached zero training error"
+    LIMIT = "reached the step limit"
+    DIVERGED = "diverged"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a training run produced.
+
+    Attributes
+    ----------
+    status : why it stopped; `Status.RUNNING` means that it was interrupted and can be resumed.
+    step : how many updates were made.
+    step_size : the number that the rule came to.
+    initial, params : all weights at the start and at the end.
+    steps, records : the recorded steps, and for each name an array with one row per recorded step.
+    optimizer : the arrays of the optimizer's state, for resuming.
+    seconds : time spent in the loop.
+    """
+
+    network: Network
+    recipe: Recipe
+    data: AnyDataset
+    step_size: float
+    status: Status
+    step: int
+    initial: Mapping[str, np.ndarray]
+    params: Mapping[str, np.ndarray]
+    steps: np.ndarray
+    records: Mapping[str, np.ndarray]
+    optimizer: tuple[np.ndarray, ...]
+    ceiling: float
+    seconds: float
+
+    @property
+    def loss(self) -> float:
+        """The last recorded loss."""
+        return float(self.records["loss"][-1]) if len(self.steps) else math.nan
+
+    @property
+    def error(self) -> float:
+        """The last recorded training error; NaN for regression."""
+        return float(self.records["error"][-1]) if len(self.steps) else math.nan
+
+    @property
+    def ending(self) -> str:
+        """Why the run stopped, in words."""
+        return Ending[self.status.name].value
+
+    @property
+    def succeeded(self) -> bool | None:
+        """Whether it reached what was asked for; `None` if nothing was asked or it was interrupted."""
+        if self.status in (Status.TARGET, Status.ZERO_ERROR):
+            return True
+        if self.status is Status.DIVERGED:
+            return False
+        asked = self.recipe.target_loss is not None or self.recipe.stop_at_zero_error
+        return False if asked and self.status is Status.LIMIT else None
+
+    @property
+    def advice(self) -> str:
+        """What to do about the ending, in one sentence; empty if nothing."""
+        if self.status is Status.DIVERGED:
+            return (
+                f"the loss left all bounds at step {self.step} with step size {self.step_size:.3g}: "
+                f"take {self.step_size / 4:.2g}, or the rule 'safe'"
+            )
+        if self.succeeded is False:
+            return f"the loss is {self.loss:.3g} after {self.step} steps: allow more steps, or a better prepared data set"
+        return ""
+
+    @property
+    def record_unit(self) -> int:
+        """Steps between two records, before thinning."""
+        return self.recipe.record_every or self.recipe.check_unit(self.data.n)
+
+    @property
+    def history(self) -> xarray.Dataset:
+        """Everything recorded, with the steps as an axis."""
+        import xarray
+
+        variables = {
+            name: (["step", *(f"{name}_{i}" for i in range(values.ndim - 1))], values)
+            for name, values in self.records.items()
+        }
+        attributes = {"network": str(self.network), "data": self.data.name, "digest": self.data.digest}
+        return xarray.Dataset(variables, coords={"step": self.steps}, attrs=attributes)
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Return the trained network's outputs for prepared inputs."""
+        return np.asarray(self.network(self.params, x))  # pyright: ignore[reportArgumentType]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the run to a new folder and return its path."""
+        folder = Path(folder)
+        with new_folder(folder) as new:
+            save_start(new, self)
+            save_state(new, self)
+        return folder
+
+    @staticmethod
+    def load(folder: str | Path) -> Run:
+        """Read a run from its folder, finished or not."""
+        return _load(Path(folder))
+
+    def __str__(self) -> str:
+        error = "" if math.isnan(self.error) else f", training error {self.error:.3g}"
+        return f"{self.network}: {self.ending} at step {self.step}, loss {self.loss:.3g}{error}"
+
+
+def save_start(folder: Path, run: Run) -> None:
+    """Write what does not change while a run goes on."""
+    tensors, meta = pack(run.data)
+    write_tensors(folder / "data.safetensors", tensors, meta)
+    write_tensors(folder / "initial.safetensors", dict(run.initial), {"format": FORMAT})
+    save_description(folder, run)
+
+
+def save_description(folder: Path, run: Run) -> None:
+    """Write the readable description of a run."""
+    import jax
+
+    from wideproof import __version__
+
+    write_json(
+        folder / "run.json",
+        {
+            "format": FORMAT,
+            "network": to_config(run.network),
+            "recipe": run.recipe.to_config(),
+            "step_size": run.step_size,
+            "data": {"name": run.data.name, "n": run.data.n, "digest": run.data.digest},
+            "versions": {"wideproof": __version__, "jax": jax.__version__, "numpy": np.__version__},
+        },
+    )
+
+
+def save_state(folder: Path, run: Run) -> None:
+    """Write where a run stands: one file, replaced whole."""
+    trained = {f"params.{name}": run.params[name] for name in run.network.trained_names}
+    tensors = (
+        trained
+        | {f"optimizer.{i}": leaf for i, leaf in enumerate(run.optimizer)}
+        | {f"records.{name}": values for name, values in run.records.items()}
+        | {"steps": run.steps, "ceiling": np.float64(run.ceiling).reshape(1)}
+    )
+    meta = {"format": FORMAT, "step": run.step, "status": run.status.name, "seconds": run.seconds,
+            "digest": run.data.digest}  # fmt: skip
+    write_tensors(folder / "state.safetensors", tensors, meta)
+
+
+def _load(folder: Path) -> Run:
+    if not folder.is_dir():
+        raise InputError(f"there is no run folder {folder}: give the folder that `train --out` wrote")
+    description = read_json(folder / "run.json")
+    if description.get("format", math.inf) > FORMAT:
+        raise InputError(f"{folder} was written by a newer version of wideproof: update wideproof to read it")
+    tensors, state = read_tensors(folder / "state.safetensors")
+    initial, _ = read_tensors(folder / "initial.safetensors")
+    data = unpack(*read_tensors(folder / "data.safetensors"))
+    if state["digest"] != data.digest:
+        raise InputError(f"{folder} holds the state of another data set: its files do not belong together")
+    try:
+        return Run(
+            network=from_config(description["network"]),
+            recipe=Recipe.from_config(description["recipe"]),
+            data=data,
+            step_size=description["step_size"],
+            status=Status[state["status"]],
+            step=state["step"],
+            initial=initial,
+            params=initial | part(tensors, "params"),
+            steps=tensors["steps"],
+            records=part(tensors, "records"),
+            optimizer=tuple(tensors[f"optimizer.{i}"] for i in range(len(part(tensors, "optimizer")))),
+            ceiling=float(tensors["ceiling"][0]),
+            seconds=state["seconds"],
+        )
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{folder} is damaged: its description lacks or misspells {error}") from error
+
+
+def part(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the tensors whose names begin with `prefix.`, without the prefix."""
+    return {
+        name.removeprefix(f"{prefix}."): value
+        for name, value in tensors.items()
+        if name.startswith(f"{prefix}.")
+    }

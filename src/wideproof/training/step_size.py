@@ -1,0 +1,122 @@
+r"""Step sizes: a number, the largest safe one, or the one a theorem asks for.
+
+| rule      | squared loss, half sum          | mean of a $\lambda$-smooth loss               |
+|-----------|---------------------------------|-----------------------------------------------|
+| `"safe"`  | $c / \lambda_{\max}(G(0))$      | $c\, n / (\lambda\, \lambda_{\max}(G(0)))$    |
+| `"paper"` | Du: $c \lambda_0 / n^2$ (fully-connected), $c \lambda_0 H^2 / n^2$ (residual); Allen-Zhu: $c\, \delta / (\rho^{44} m)$ | Zou: $c\, \varphi / (n^3 L^9 m)$, SGD $c\, \varphi B^2 n^{2p-7} / (L^9 m)$; Frei: $c\, \gamma^4 / m$ |
+
+Gradient descent on a quadratic is stable below twice the safe step. In the paper's rules $c$ is the constant
+that the theorem leaves unstated (`constant`); with $c = 1$ most of them are far too small to be of use, which is
+the point of comparing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from wideproof.data import AnyDataset
+from wideproof.data.geometry import pairs
+from wideproof.data.margin import margin
+from wideproof.errors import InputError
+from wideproof.kernels import gram, largest_eigenvalue
+from wideproof.networks import Network
+from wideproof.precision import double
+from wideproof.training.losses import MarginLoss
+from wideproof.training.recipe import Recipe
+
+
+@double
+def step_size_for(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+    """Return the number that `recipe.step_size` stands for, at the start `params`.
+
+    >>> from wideproof.data import load, prepare
+    >>> from wideproof.networks import FullyConnected
+    >>> data = prepare(load("sphere:n=4,d=3,separation=0.5"), "unit")
+    >>> network = FullyConnected(input_dim=3, width=64, depth=2)
+    >>> round(step_size_for(network, network.init(0), data, Recipe(step_size=0.5)), 3)
+    0.5
+    """
+    if not isinstance(recipe.step_size, str):
+        return float(recipe.step_size)
+    rule = {"safe": _safe, "paper": _paper}[recipe.step_size]
+    found = recipe.constant * rule(network, params, data, recipe)
+    if not (math.isfinite(found) and found > 0):
+        raise InputError(
+            f"the rule '{recipe.step_size}' gives no step size here (it came to {found}): give a number, such as 0.01"
+        )
+    return found
+
+
+def _safe(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+    objective = recipe.objective
+    curvature = objective.curvature(data.n)
+    if curvature is None:
+        return 1 / largest_eigenvalue(network, params, data.x, weights=_local(network, params, data, recipe))
+    return 1 / (curvature * largest_eigenvalue(network, params, data.x))
+
+
+def _local(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> Array:
+    """Return the second derivatives at the start, for losses without a global bound; 1/n where a kink hides them."""
+    loss = recipe.objective.loss
+    assert isinstance(loss, MarginLoss)
+    margins = network.scored(network(params, data.x)) * network.scored(jnp.asarray(data.y))
+    second = jax.grad(lambda z: jnp.sum(loss.derivative(z)))(margins)
+    return jnp.where(second > 0, second, 1.0) / data.n
+
+
+def _paper(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+    return _PAPERS[network.paper](network, params, data, recipe)
+
+
+def _du(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+    """Theorems 5.1, 6.1, 7.1, with the smallest eigenvalue of the last hidden layer's block at the start."""
+    depth: int = network.depth  # pyright: ignore[reportAttributeAccessIssue]
+    block = np.asarray(gram(network, params, data.x, [f"W{depth}"]))
+    lambda_0 = float(np.linalg.eigvalsh(block)[0])
+    scale = 1 if network.name == "fully-connected" else depth**2
+    return lambda_0 * scale / data.n**2 * _per_mean(recipe, data.n)
+
+
+def _zou(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+    """Theorems 4.1 and 4.5 with the factor of the separation that their proofs use."""
+    depth: int = network.depth  # pyright: ignore[reportAttributeAccessIssue]
+    widths: tuple[int, ...] = network.widths  # pyright: ignore[reportAttributeAccessIssue]
+    phi = pairs(data.x, data.labels).opposite
+    separation = 1.0 if phi is None else phi.distance
+    if recipe.batch is None or recipe.batch >= data.n:
+        return separation / (data.n**3 * depth**9 * min(widths))
+    loss = recipe.objective.loss
+    p = loss.p if isinstance(loss, MarginLoss) and loss.p is not None else 1.0
+    return separation * recipe.batch**2 * data.n ** (2 * p - 7) / (depth**9 * min(widths))
+
+
+def _allen_zhu(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+    """Theorems 1 and 2: the step of the first, and the consistent reading of the second's."""
+    width: int = network.width  # pyright: ignore[reportAttributeAccessIssue]
+    length, outputs = data.target_shape
+    closest = pairs(data.x[:, 0]).nearest if data.n > 1 else None
+    delta = 1.0 if closest is None else min(1.0, closest.distance)
+    rho = data.n * length * outputs * math.log(width)
+    power = 44 if recipe.batch is None or recipe.batch >= data.n else 42
+    return delta / (rho**power * width) * _per_mean(recipe, data.n)
+
+
+def _frei(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+    """Theorem 3.5's first bound, with the margin estimated from the sample."""
+    width: int = network.width  # pyright: ignore[reportAttributeAccessIssue]
+    gamma = margin(data.x, data.y, bracket=False).estimate
+    return gamma**4 / width
+
+
+def _per_mean(recipe: Recipe, n: int) -> float:
+    """Du's and Allen-Zhu's steps are for a sum over examples; for the mean they are n times larger."""
+    return n if recipe.objective.reduction == "mean" else 1
+
+
+_PAPERS = {"du2019": _du, "zou2018": _zou, "allenzhu2018": _allen_zhu, "frei2019": _frei}

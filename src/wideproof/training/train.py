@@ -1,0 +1,392 @@
+"""Train, resume, train many: the host side of the compiled loop."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wideproof.data import AnyDataset
+from wideproof.errors import InputError
+from wideproof.networks import Network
+from wideproof.precision import double
+from wideproof.storage import new_folder
+from wideproof.training.loop import (
+    Carry,
+    Limits,
+    Measure,
+    Problem,
+    Records,
+    Status,
+    capacity_for,
+    compiled,
+    record_shapes,
+    start,
+    static_part,
+    stride,
+)
+from wideproof.training.losses import MarginLoss
+from wideproof.training.recipe import Recipe
+from wideproof.training.run import Run, save_description, save_start, save_state
+from wideproof.training.step_size import step_size_for
+
+CHUNK_SECONDS = 0.5
+
+
+class Progress(NamedTuple):
+    """Where a run stands, after each chunk."""
+
+    step: int
+    steps: int
+    loss: float
+    error: float
+    rate: float
+
+
+@double
+def train(
+    network: Network,
+    data: AnyDataset,
+    recipe: Recipe | None = None,
+    *,
+    record: Mapping[str, Measure] | None = None,
+    folder: str | Path | None = None,
+    checkpoint_seconds: float = 30.0,
+    progress: Callable[[Progress], None] | None = None,
+) -> Run:
+    """Train `network` on `data` by gradient descent or SGD, as `recipe` says.
+
+    Parameters
+    ----------
+    record : functions of `(state, info)`, evaluated inside the compiled loop at every recorded step.
+    folder : where to keep checkpoints; the run can be resumed from there with the same result, bit for bit.
+    checkpoint_seconds : least time between two checkpoints.
+    progress : called after each chunk of steps.
+
+    Returns
+    -------
+    A `Run`. Divergence is a result (`run.status`), not an exception. Ctrl-C ends the run after the current chunk,
+    with `Status.RUNNING`.
+
+    Examples
+    --------
+    >>> from wideproof.data import load
+    >>> from wideproof.networks import FullyConnected
+    >>> data = load("sphere:n=4,d=3,separation=0.5,seed=1")
+    >>> run = train(FullyConnected(input_dim=3, width=64, depth=1), data, Recipe(steps=2000, target_loss=1e-3))
+    >>> run.status.name, run.loss <= 1e-3
+    ('TARGET', True)
+    """
+    recipe = recipe or Recipe()
+    run = begin(network, data, recipe)
+    if folder is not None:
+        with new_folder(Path(folder)) as new:
+            save_start(new, run)
+            save_state(new, run)
+    return _drive([run], record or {}, Path(folder) if folder else None, checkpoint_seconds, progress)[0]
+
+
+@double
+def resume(
+    folder: str | Path,
+    *,
+    record: Mapping[str, Measure] | None = None,
+    steps: int | None = None,
+    checkpoint_seconds: float = 30.0,
+    progress: Callable[[Progress], None] | None = None,
+) -> Run:
+    """Go on with the run in `folder`; the end is the same, bit for bit, as without the interruption.
+
+    `steps` sets a new step limit, which also continues a run that had reached its old one. Functions that were
+    recorded must be given again.
+    """
+    folder = Path(folder)
+    run = Run.load(folder)
+    if steps is not None:
+        run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
+        save_description(folder, run)
+    if run.status is Status.LIMIT and run.step < run.recipe.steps:
+        run = _reopen(run)
+    if run.status is not Status.RUNNING:
+        return run
+    return _drive([run], record or {}, folder, checkpoint_seconds, progress)[0]
+
+
+@double
+def train_many(
+    network: Network,
+    data: AnyDataset,
+    recipe: Recipe | None = None,
+    *,
+    seeds: Sequence[int] = tuple(range(8)),
+    record: Mapping[str, Measure] | None = None,
+    how: str = "auto",
+    progress: Callable[[Progress], None] | None = None,
+) -> list[Run]:
+    """Train the same network from several seeds, with one compilation.
+
+    `how="batch"` runs all seeds in one program, as extra rows of every product; `how="loop"` runs them side by side
+    on the machine's cores, each with exactly the numbers that `train` gives. `"auto"` batches on accelerators and
+    loops on CPUs, where batching small products was measured to be slower.
+
+    >>> from wideproof.data import load
+    >>> from wideproof.networks import FullyConnected
+    >>> data = load("sphere:n=4,d=3,separation=0.5,seed=1")
+    >>> runs = train_many(FullyConnected(3, 32, 1), data, Recipe(steps=20), seeds=[3, 4])
+    >>> [run.recipe.seed for run in runs]
+    [3, 4]
+    """
+    recipe = recipe or Recipe()
+    if how not in ("auto", "batch", "loop"):
+        raise InputError(f"seeds are trained by 'batch', 'loop' or 'auto', got {how!r}")
+    if how == "auto":
+        how = "loop" if jax.default_backend() == "cpu" else "batch"
+    recipes = [dataclasses.replace(recipe, seed=int(seed)) for seed in seeds]
+    if how == "batch":
+        return _drive([begin(network, data, r) for r in recipes], record or {}, None, 0.0, progress)
+    measures = record or {}
+
+    @double
+    def one(recipe: Recipe) -> Run:
+        return _drive([begin(network, data, recipe)], measures, None, 0.0, None)[0]
+
+    first = one(recipes[0])  # compiles before the threads ask for the same program
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [first, *pool.map(one, recipes[1:])]
+
+
+def begin(network: Network, data: AnyDataset, recipe: Recipe) -> Run:
+    """Return the run at step 0: initial weights drawn, step size decided, nothing trained."""
+    _require_fit(network, data, recipe)
+    params = network.init(recipe.seed, recipe.precision)
+    initial = {name: np.asarray(weight) for name, weight in params.items()}
+    trained = {name: params[name] for name in network.trained_names}
+    step_size = step_size_for(network, params, data, recipe)
+    carry = start(recipe, trained, jnp.asarray(step_size, recipe.precision))
+    return Run(
+        network=network,
+        recipe=recipe,
+        data=data,
+        step_size=step_size,
+        status=Status.RUNNING,
+        step=0,
+        initial=initial,
+        params=initial,
+        steps=np.zeros(0, np.int64),
+        records={},
+        optimizer=tuple(np.asarray(leaf) for leaf in jax.tree.leaves(carry.optimizer)),
+        ceiling=float("inf"),
+        seconds=0.0,
+    )
+
+
+def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
+    if network.input_shape != data.input_shape:
+        raise InputError(
+            f"{network.name} takes examples of shape {network.input_shape} and '{data.name}' has {data.input_shape}: "
+            "build the network for this data"
+        )
+    if network.output_shape != data.target_shape:
+        raise InputError(
+            f"{network.name} gives outputs of shape {network.output_shape} and '{data.name}' has targets of shape "
+            f"{data.target_shape}: choose another number of outputs, or other labels"
+        )
+    loss = recipe.objective.loss
+    if isinstance(loss, MarginLoss) and data.task == "regression":
+        raise InputError(
+            f"the {loss.name} loss needs labels -1 and +1, and '{data.name}' has real targets: take the squared loss"
+        )
+    if recipe.stop_at_zero_error and data.task == "regression":
+        raise InputError(
+            f"'{data.name}' has real targets, so it has no training error: stop at a target loss"
+        )
+    if recipe.batch is not None and recipe.batch > data.n:
+        raise InputError(
+            f"batch is {recipe.batch} and '{data.name}' has {data.n} examples: take at most {data.n}"
+        )
+
+
+def _reopen(run: Run) -> Run:
+    """Undo what a step limit wrote: the state goes on, and a record that was only the last one goes."""
+    thinning = run.recipe.record_every == 0
+    keep = np.array([k % stride(int(k), run.record_unit, thinning) == 0 for k in run.steps], bool)
+    return dataclasses.replace(
+        run,
+        status=Status.RUNNING,
+        steps=run.steps[keep],
+        records={name: values[keep] for name, values in run.records.items()},
+    )
+
+
+def _drive(
+    runs: list[Run],
+    measures: Mapping[str, Measure],
+    folder: Path | None,
+    checkpoint_seconds: float,
+    progress: Callable[[Progress], None] | None,
+) -> list[Run]:
+    """Run chunks until every run has stopped or the user asks to; several runs go as one batch."""
+    lead, batched = runs[0], len(runs) > 1
+    recipe, unit, thinning = lead.recipe, lead.record_unit, lead.recipe.record_every == 0
+    problem, carry = _arrays(runs, batched)
+    static = static_part(recipe, lead.data.n)
+    one = _lane(carry, 0) if batched else carry
+    alone = _lane_problem(problem, 0) if batched else problem
+    capacity = capacity_for(record_shapes(lead.network, static, lead.data.task, measures, one, alone))
+    chunk = compiled(lead.network, static, lead.data.task, tuple(measures.items()), capacity, batched)
+    seen: list[list[tuple[np.ndarray, dict[str, np.ndarray]]]] = [[] for _ in runs]
+    seconds, length, saved = lead.seconds, 8, time.perf_counter()
+
+    with _stop_request() as stop_requested:
+        step = lead.step
+        while True:
+            chunk_end = min(
+                step + min(length, (capacity - 1) * stride(step, unit, thinning)), recipe.steps + 1
+            )
+            limits = Limits(
+                *(np.int64(v) for v in (chunk_end, recipe.steps, unit, recipe.check_unit(lead.data.n))),  # pyright: ignore[reportArgumentType]
+                np.asarray(-np.inf if recipe.target_loss is None else recipe.target_loss, recipe.precision),  # pyright: ignore[reportArgumentType]
+                np.asarray(recipe.divergence_factor, recipe.precision),  # pyright: ignore[reportArgumentType]
+            )
+            began = time.perf_counter()
+            carry, records = chunk(carry, problem, limits)
+            status = np.atleast_1d(np.asarray(carry.status))
+            elapsed = time.perf_counter() - began
+            seconds += elapsed
+            for i, rows in enumerate(seen):
+                rows.append(_rows(records, i if batched else None))
+            before, step = step, int(np.max(np.asarray(carry.step)))
+            if progress is not None:
+                progress(_progress(seen[0], step, recipe.steps, (step - before) / max(elapsed, 1e-9)))
+            over = bool((status != Status.RUNNING).all()) or stop_requested()
+            if over or (folder and time.perf_counter() - saved >= checkpoint_seconds):
+                runs = [
+                    _gather(run, carry, seen[i], i if batched else None, seconds)
+                    for i, run in enumerate(runs)
+                ]
+                seen = [[] for _ in runs]
+                if folder:
+                    save_state(folder, runs[0])
+                saved = time.perf_counter()
+            if over:
+                return runs
+            length = int(np.clip(length * CHUNK_SECONDS / max(elapsed, 1e-9), 1, 8 * length))
+
+
+def _arrays(runs: list[Run], batched: bool) -> tuple[Problem, Carry]:
+    """Lay out the arrays of the compiled loop, stacked over runs if there are several."""
+    precision = runs[0].recipe.precision
+
+    def one(run: Run) -> tuple[Problem, Carry]:
+        trained = {name: jnp.asarray(run.params[name]) for name in run.network.trained_names}
+        fixed = {name: jnp.asarray(w) for name, w in run.params.items() if name not in trained}
+        step_size = jnp.asarray(run.step_size, precision)
+        empty = start(run.recipe, trained, step_size)
+        optimizer = jax.tree.unflatten(jax.tree.structure(empty.optimizer), map(jnp.asarray, run.optimizer))
+        carry = Carry(
+            jnp.asarray(run.step, jnp.int64), trained, optimizer, jnp.asarray(run.ceiling, precision),
+            jnp.asarray(int(run.status), jnp.int32),
+        )  # fmt: skip
+        x, targets = (
+            (None, None) if batched else (jnp.asarray(a, precision) for a in (run.data.x, run.data.y))
+        )
+        return Problem(x, targets, fixed, step_size, jax.random.key(run.recipe.seed)), carry  # pyright: ignore[reportArgumentType]
+
+    if not batched:
+        return one(runs[0])
+    problem, carry = jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(one, runs))
+    x, targets = (jnp.asarray(a, precision) for a in (runs[0].data.x, runs[0].data.y))
+    return problem._replace(x=x, targets=targets), carry
+
+
+def _lane(tree: Any, i: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[i], tree)
+
+
+def _lane_problem(problem: Problem, i: int) -> Problem:
+    return problem._replace(fixed=_lane(problem.fixed, i), step_size=problem.step_size[i], key=problem.key[i])
+
+
+def _rows(records: Records, lane: int | None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return the filled rows of one run, with the names of nested measures joined by dots."""
+    pick = (lambda leaf: np.asarray(leaf)) if lane is None else (lambda leaf: np.asarray(leaf)[lane])
+    count = int(pick(records.count))
+    flat = {
+        ".".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path): pick(leaf)[
+            :count
+        ].copy()
+        for path, leaf in jax.tree_util.tree_flatten_with_path(records.values)[0]
+    }
+    return pick(records.steps)[:count].copy(), flat
+
+
+def _gather(
+    run: Run,
+    carry: Carry,
+    seen: list[tuple[np.ndarray, dict[str, np.ndarray]]],
+    lane: int | None,
+    seconds: float,
+) -> Run:
+    """Return the run as it stands now."""
+    own = carry if lane is None else _lane(carry, lane)
+    earlier = [(run.steps, dict(run.records))] if len(run.steps) else []
+    parts = earlier + seen
+    names = list(parts[0][1])
+    if earlier and seen and set(names) != set(seen[0][1]):
+        raise InputError(
+            f"this run recorded {', '.join(sorted(names))}: resume it with the same functions in `record`"
+        )
+    return dataclasses.replace(
+        run,
+        status=Status(int(own.status)),
+        step=int(own.step),
+        params=dict(run.initial) | {name: np.array(weight) for name, weight in own.trained.items()},
+        steps=np.concatenate([steps for steps, _ in parts]),
+        records={name: np.concatenate([values[name] for _, values in parts]) for name in names},
+        optimizer=tuple(np.array(leaf) for leaf in jax.tree.leaves(own.optimizer)),
+        ceiling=float(own.ceiling),
+        seconds=seconds,
+    )
+
+
+def _progress(
+    seen: list[tuple[np.ndarray, dict[str, np.ndarray]]], step: int, steps: int, rate: float
+) -> Progress:
+    rows = next((values for at, values in reversed(seen) if len(at)), None)
+    loss, error = (np.nan, np.nan) if rows is None else (rows["loss"][-1], rows["error"][-1])
+    return Progress(step, steps, float(loss), float(error), rate)
+
+
+@contextlib.contextmanager
+def _stop_request() -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C and a polite kill into a request to stop after the current chunk; a second one stops at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    asked = threading.Event()
+    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask(number: int, frame: Any) -> None:
+        if asked.is_set():
+            signal.signal(number, old[number])
+            raise KeyboardInterrupt
+        asked.set()
+
+    for number in old:
+        signal.signal(number, ask)
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
