@@ -98,9 +98,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         _remove_empty(made)
         if isinstance(error, OSError):
-            raise InputError(
-                f"cannot create {path}: {error.strerror or error}; choose another folder"
-            ) from error
+            raise InputError(f"cannot create {path}: {error.strerror or error}; choose another folder") from error
         raise
 
 

@@ -51,9 +51,7 @@ def test_planted_faults_are_found():
 
 
 def test_constant_columns():
-    assert audit(
-        Dataset(np.array([[1.0, 2], [1, 3]]), np.array([0.1, 0.2]), "regression")
-    ).constant_columns == (0,)
+    assert audit(Dataset(np.array([[1.0, 2], [1, 3]]), np.array([0.1, 0.2]), "regression")).constant_columns == (0,)
 
 
 @settings(max_examples=20, deadline=None)

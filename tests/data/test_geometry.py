@@ -26,9 +26,7 @@ def brute(x, labels=None):
 
 def brute_directions(x, sign):
     hat = x.astype(np.longdouble) / np.sqrt(np.square(x.astype(np.longdouble)).sum(axis=1, keepdims=True))
-    found = [
-        (np.sqrt(np.square(hat[i] - sign * hat[j]).sum()), i, j) for i, j in combinations(range(len(x)), 2)
-    ]
+    found = [(np.sqrt(np.square(hat[i] - sign * hat[j]).sum()), i, j) for i, j in combinations(range(len(x)), 2)]
     return min(found)
 
 

@@ -201,10 +201,7 @@ def test_digits_are_the_scans_and_limit_is_balanced():
 def test_generator_specs():
     data = load("sphere:n=20,d=3,separation=0.1", seed=4, limit=4)
     assert data.n == 4
-    assert (
-        load("sphere:n=6,d=3,separation=0.3,seed=4").digest
-        == load("sphere:n=6,d=3,separation=0.3", seed=4).digest
-    )
+    assert load("sphere:n=6,d=3,separation=0.3,seed=4").digest == load("sphere:n=6,d=3,separation=0.3", seed=4).digest
     assert load("xor").n == 4
     assert load("two_classes:n=4,d=3,separation=0.3,mu=0.5").x[0, -1] == 0.5
     assert load("sequences:n=4,length=3,features=4,separation=0.3,tail=zero").input_shape == (3, 4)

@@ -31,9 +31,7 @@ SEQUENCES = SequenceDataset(RNG.normal(size=(10, 4, 3)), RNG.normal(size=(10, 4,
 
 
 def test_against_scikit_learn():
-    np.testing.assert_allclose(
-        prepare(VECTORS, "standardize").x, StandardScaler().fit_transform(X), atol=1e-12
-    )
+    np.testing.assert_allclose(prepare(VECTORS, "standardize").x, StandardScaler().fit_transform(X), atol=1e-12)
     ours, theirs = prepare(VECTORS, "whiten").x, PCA(whiten=True).fit_transform(X) * np.sqrt(40 / 39)
     np.testing.assert_allclose(np.abs(ours), np.abs(theirs), atol=1e-10)
     np.testing.assert_allclose(ours.T @ ours / 40, np.eye(6), atol=1e-12)
@@ -41,9 +39,7 @@ def test_against_scikit_learn():
 
 
 def test_unit_constant_and_pad_do_what_their_papers_ask():
-    np.testing.assert_allclose(
-        prepare(VECTORS, "unit").x, X / np.linalg.norm(X, axis=1, keepdims=True), rtol=1e-14
-    )
+    np.testing.assert_allclose(prepare(VECTORS, "unit").x, X / np.linalg.norm(X, axis=1, keepdims=True), rtol=1e-14)
     np.testing.assert_allclose(np.linalg.norm(prepare(IMAGES, "unit").x, axis=(1, 2)), 1, rtol=1e-14)
     mu = prepare(VECTORS, "constant(0.6)").x
     np.testing.assert_allclose(mu[:, :-1], 0.8 * X / np.linalg.norm(X, axis=1, keepdims=True), rtol=1e-13)
@@ -53,9 +49,7 @@ def test_unit_constant_and_pad_do_what_their_papers_ask():
     scale = np.linalg.norm(u[:, 0], axis=1).max()
     np.testing.assert_allclose(np.linalg.norm(padded[:, 0], axis=1), 1, rtol=1e-15)
     np.testing.assert_allclose(padded[:, 0, :3], u[:, 0] / np.sqrt(2) / scale, rtol=1e-14)
-    np.testing.assert_allclose(
-        padded[:, 1:, :3], u[:, 1:] / np.linalg.norm(u[:, 1:], axis=2).max(), rtol=1e-14
-    )
+    np.testing.assert_allclose(padded[:, 1:, :3], u[:, 1:] / np.linalg.norm(u[:, 1:], axis=2).max(), rtol=1e-14)
     assert not padded[:, 1:, 3:].any()
     assert abs(np.linalg.norm(prepare(SEQUENCES, "token_norm").x, axis=2).max() - 1) < 1e-15
     scalar = SequenceDataset(u[:, :, :1], SEQUENCES.y, "regression")
@@ -88,9 +82,7 @@ def test_new_points_get_the_same_bits(data, steps):
     prepared = prepare(data, steps)
     for rows in (slice(None), slice(3, 4), [5, 2], slice(None, None, -1), slice(1, 8)):
         np.testing.assert_array_equal(apply(prepared.preparation, data.x[rows]), prepared.x[rows])
-    again = [
-        Step.from_json(json.loads(json.dumps(s.to_json())), dict(s.arrays)) for s in prepared.preparation
-    ]
+    again = [Step.from_json(json.loads(json.dumps(s.to_json())), dict(s.arrays)) for s in prepared.preparation]
     np.testing.assert_array_equal(apply(again, data.x), prepared.x)
 
 

@@ -47,9 +47,7 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"[bold red]error:[/] {_escaped(str(error))}"
-        )
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {_escaped(str(error))}")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(2)

@@ -104,9 +104,7 @@ def show_audit(console: Console, found: Audit) -> None:
     for column in ("paper", "assumption", "", "measured", "what to do"):
         table.add_column(column, overflow="fold")
     for verdict in found.verdicts:
-        table.add_row(
-            TITLES[verdict.paper], verdict.assumption, _MARKS[verdict.status], verdict.detail, verdict.remedy
-        )
+        table.add_row(TITLES[verdict.paper], verdict.assumption, _MARKS[verdict.status], verdict.detail, verdict.remedy)
     console.print(table)
 
 

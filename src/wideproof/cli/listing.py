@@ -76,17 +76,13 @@ def losses_command(json: Json = False) -> None:
             for loss in margin
         } | {"squared": {"formula": LOSSES["squared"].formula, "smoothness": 1.0}})  # fmt: skip
         return
-    table = Table(
-        title="Losses of the margin z = y f(x)", title_justify="left", box=None, padding=(0, 2, 0, 0)
-    )
+    table = Table(title="Losses of the margin z = y f(x)", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for column in ("name", "formula", "p", "α0", "α1", "λ", "ρ0", "ρ1", "l(0)", "3.1", "3.2", "3.3", "4.4"):
         table.add_column(column, overflow="fold")
     for loss in margin:
         numbers = [_number(getattr(loss, key)) for key in constants]
         shown = [x if isinstance(x, str) else "-" if x is None else f"{x:.4g}" for x in numbers]
-        table.add_row(
-            loss.name, loss.formula, *shown, *(_yes(loss.meets(a)) for a in ("3.1", "3.2", "3.3", "4.4"))
-        )
+        table.add_row(loss.name, loss.formula, *shown, *(_yes(loss.meets(a)) for a in ("3.1", "3.2", "3.3", "4.4")))
     console = Console(highlight=False)
     console.print(table)
     console.print(

@@ -21,9 +21,7 @@ Source = Annotated[
     ),
 ]
 Target = Annotated[str | None, typer.Option(help="Target column: its name or position (default: the last), or a key of an .npz.")]  # fmt: skip
-Classes = Annotated[
-    str | None, typer.Option(help="Keep these classes, as in 0,1; two of them become -1 and +1.")
-]
+Classes = Annotated[str | None, typer.Option(help="Keep these classes, as in 0,1; two of them become -1 and +1.")]
 Limit = Annotated[int | None, typer.Option(help="Keep at most this many examples, balanced over classes.")]
 Header = Annotated[bool | None, typer.Option("--header/--no-header", help="Whether a text file names its columns (default: found out).")]  # fmt: skip
 Kind = Annotated[str | None, typer.Option(help="Read the examples as vectors, images or sequences.")]

@@ -46,19 +46,11 @@ def train_command(
     ] = "auto",
     network: Annotated[str, typer.Option(help="See `wideproof networks`.")] = "fully-connected",
     width: Annotated[int, typer.Option(help="Units per layer, m.")] = 256,
-    depth: Annotated[
-        int | None, typer.Option(help="Hidden layers, H or L (default 2; not for elman-rnn).")
-    ] = None,
-    activation: Annotated[
-        str | None, typer.Option(help="For the smooth networks (default softplus).")
-    ] = None,
+    depth: Annotated[int | None, typer.Option(help="Hidden layers, H or L (default 2; not for elman-rnn).")] = None,
+    activation: Annotated[str | None, typer.Option(help="For the smooth networks (default softplus).")] = None,
     c_res: Annotated[float | None, typer.Option(help="Residual scale of Du et al. (default 0.5).")] = None,
-    residual_scale: Annotated[
-        float | None, typer.Option(help="Residual scale θ of Frei et al. (default 1/L).")
-    ] = None,
-    filter_size: Annotated[
-        int | None, typer.Option(help="Filter size of the convolution (default 3).")
-    ] = None,
+    residual_scale: Annotated[float | None, typer.Option(help="Residual scale θ of Frei et al. (default 1/L).")] = None,
+    filter_size: Annotated[int | None, typer.Option(help="Filter size of the convolution (default 3).")] = None,
     trained: Annotated[
         str | None, typer.Option(help="Parts to train, as in hidden,output (default: the paper's).")
     ] = None,
@@ -76,9 +68,7 @@ def train_command(
     record_every: Annotated[
         int, typer.Option(help="Record each this many steps (0: the first 1024, then ever more sparsely).")
     ] = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the run (default: a new one under runs/).")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the run (default: a new one under runs/).")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(help="Least time between two checkpoints.")] = 30.0,
     plot: Plot = None,
     json: Json = False,
@@ -119,9 +109,7 @@ def train_command(
     if not (quiet or json):
         _say(f"{data}\n{model}")
     with _bar(steps, quiet or json) as progress:
-        run = train(
-            model, data, recipe, folder=folder, checkpoint_seconds=checkpoint_seconds, progress=progress
-        )
+        run = train(model, data, recipe, folder=folder, checkpoint_seconds=checkpoint_seconds, progress=progress)
     _finish(run, folder, plot, json, quiet)
 
 
@@ -219,9 +207,7 @@ def _bar(steps: int, quiet: bool) -> Iterator[Callable[[Progress], None] | None]
 
         def update(now: Progress) -> None:
             error = "" if math.isnan(now.error) else f"error {now.error:.3g}"
-            bar.update(
-                task, completed=now.step, loss=f"{now.loss:.3g}", error=error, rate=f"{now.rate:.0f} steps/s"
-            )
+            bar.update(task, completed=now.step, loss=f"{now.loss:.3g}", error=error, rate=f"{now.rate:.0f} steps/s")
 
         yield update
 

@@ -45,9 +45,7 @@ def read_npz(path: Path, *, target: str | int | None = None) -> tuple[np.ndarray
     """Return the arrays `x` (or `data`) and `y` (or `target`, `labels`) of an archive, in any case."""
     arrays = _load(path)
     if not isinstance(arrays, dict):
-        raise InputError(
-            f"{path.name} is a single array, not an archive: rename it to .npy or save it with np.savez"
-        )
+        raise InputError(f"{path.name} is a single array, not an archive: rename it to .npy or save it with np.savez")
     return _from_arrays(arrays, path, target)
 
 
@@ -86,14 +84,10 @@ def _load(path: Path) -> Any:
 
 def _damaged(path: Path, error: Exception | str) -> InputError:
     reason = " ".join(str(error).split()) or type(error).__name__
-    return InputError(
-        f"{path.name} is damaged or no NumPy file ({reason}): write it again with np.save or np.savez"
-    )
+    return InputError(f"{path.name} is damaged or no NumPy file ({reason}): write it again with np.save or np.savez")
 
 
-def _from_arrays(
-    arrays: dict[str, np.ndarray], path: Path, target: str | int | None
-) -> tuple[np.ndarray, np.ndarray]:
+def _from_arrays(arrays: dict[str, np.ndarray], path: Path, target: str | int | None) -> tuple[np.ndarray, np.ndarray]:
     x = _pick(arrays, INPUT_KEYS, path, "the inputs")
     if target is None:
         labels = _pick(arrays, TARGET_KEYS, path, "the targets")

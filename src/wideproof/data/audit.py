@@ -121,9 +121,7 @@ def audit(data: AnyDataset, *, margin: Literal["auto", "never", "full"] = "auto"
         task=data.task,
         norms=(float(norms.min()), float(norms.max())),
         zero_rows=tuple(np.flatnonzero(~rows.any(axis=1)).tolist()),
-        constant_columns=tuple(np.flatnonzero(flat.min(axis=0) == flat.max(axis=0)).tolist())
-        if data.n > 1
-        else (),
+        constant_columns=tuple(np.flatnonzero(flat.min(axis=0) == flat.max(axis=0)).tolist()) if data.n > 1 else (),
         conflicts=conflicts(data),
         geometry=geometry,
         margin=value,
@@ -132,9 +130,7 @@ def audit(data: AnyDataset, *, margin: Literal["auto", "never", "full"] = "auto"
     return replace(measured, verdicts=verdicts(data, measured))
 
 
-def _margin(
-    data: AnyDataset, norms: np.ndarray, geometry: PairGeometry, how: str
-) -> tuple[Margin | None, str]:
+def _margin(data: AnyDataset, norms: np.ndarray, geometry: PairGeometry, how: str) -> tuple[Margin | None, str]:
     if how == "never":
         return None, "the margin was not asked for"
     if not isinstance(data, Dataset) or data.task != "binary":
@@ -149,9 +145,7 @@ def _margin(
     assert pair is not None
     part = np.union1d(part, [pair.i, pair.j])
     on_part = margin(data.x[part], data.y[part])
-    return replace(
-        on_part, lower=0.0
-    ), f"an upper estimate from the {len(part)} examples closest to the other class"
+    return replace(on_part, lower=0.0), f"an upper estimate from the {len(part)} examples closest to the other class"
 
 
 def _shown(pair: Pair | None) -> str:

@@ -49,8 +49,7 @@ def require_finite(array: np.ndarray, what: str, axes: tuple[str, ...]) -> None:
     where = np.argwhere(~np.isfinite(array))[0]
     place = ", ".join(f"{axis} {index}" for axis, index in zip(axes, where, strict=False))
     raise InputError(
-        f"{what} holds {array[tuple(where)]} at {place} (counting from 0): remove that {axes[0]} or "
-        "fill the value in"
+        f"{what} holds {array[tuple(where)]} at {place} (counting from 0): remove that {axes[0]} or fill the value in"
     )
 
 
@@ -69,9 +68,7 @@ class Examples(ABC):
 
     def __post_init__(self) -> None:
         if self.task not in get_args(Task):
-            raise InputError(
-                f"the task of '{self.name}' must be one of {', '.join(get_args(Task))}, got '{self.task}'"
-            )
+            raise InputError(f"the task of '{self.name}' must be one of {', '.join(get_args(Task))}, got '{self.task}'")
         x = as_floats(self.x, f"the inputs of '{self.name}'")
         y = as_floats(self.y, f"the targets of '{self.name}'")
         shape = f"({', '.join(('n', *(f'{axis}s' for axis in self.axes[1:])))})"
@@ -84,8 +81,7 @@ class Examples(ABC):
             raise InputError(f"'{self.name}' is empty (inputs of shape {x.shape}): give at least one example")
         if y.shape[:1] != x.shape[:1]:
             raise InputError(
-                f"'{self.name}' has {len(x)} inputs and targets of shape {y.shape}: "
-                "give one target for every input"
+                f"'{self.name}' has {len(x)} inputs and targets of shape {y.shape}: give one target for every input"
             )
         self._check_target_shape(x, y)
         require_finite(x, f"the input array of '{self.name}'", self.axes)
@@ -125,8 +121,7 @@ class Examples(ABC):
             )
         if self.classes and len(self.classes) != wanted:
             raise InputError(
-                f"'{self.name}' has {wanted} classes and {len(self.classes)} class names: give one name "
-                "a class"
+                f"'{self.name}' has {wanted} classes and {len(self.classes)} class names: give one name a class"
             )
         labels = self.labels
         assert labels is not None
@@ -178,8 +173,7 @@ class Examples(ABC):
             x, y = self.x[chosen], self.y[chosen]
         except IndexError:
             raise InputError(
-                f"'{self.name}' has the examples 0 to {self.n - 1}: every index must be a whole number "
-                "in that range"
+                f"'{self.name}' has the examples 0 to {self.n - 1}: every index must be a whole number in that range"
             ) from None
         return replace(self, x=x, y=y)
 

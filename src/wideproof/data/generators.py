@@ -14,9 +14,7 @@ from scipy.special import betainc, betaincinv
 from wideproof.data.dataset import AnyDataset, Dataset, SequenceDataset
 from wideproof.errors import InputError
 
-_SLACK = (
-    1e-12  # how much 1 - s²/2 is lowered so that rounding never brings a drawn pair below the planted one
-)
+_SLACK = 1e-12  # how much 1 - s²/2 is lowered so that rounding never brings a drawn pair below the planted one
 _BATCH, _TRIES = 512, 100
 
 
@@ -165,8 +163,7 @@ def sequences(
     rng = _rng(n, features, seed)
     if length < 2 or features < 2 or outputs < 1:
         raise InputError(
-            f"'sequences' needs length >= 2, features >= 2 and outputs >= 1, got {length}, {features}, "
-            f"{outputs}"
+            f"'sequences' needs length >= 2, features >= 2 and outputs >= 1, got {length}, {features}, {outputs}"
         )
     first = _separated(rng, n, features - 1, separation * np.sqrt(2), "sequences", scale=1 / np.sqrt(2))
     rows = 1 if tail == "shared" else n
@@ -278,9 +275,7 @@ def most_points(d: int, separation: float) -> float:
     return float(1 / fraction) if fraction > 0 else float("inf")
 
 
-def _separated(
-    rng: np.random.Generator, n: int, d: int, separation: float, who: str, scale: float = 1.0
-) -> np.ndarray:
+def _separated(rng: np.random.Generator, n: int, d: int, separation: float, who: str, scale: float = 1.0) -> np.ndarray:
     """Draw unit vectors one batch after the other, keeping those far enough from all that were kept."""
     _require_separation(separation, who, scale)
     bound = most_points(d, separation)
@@ -297,9 +292,7 @@ def _separated(
     return _fill(rng, x, np.zeros(n), highest, who, separation * scale)
 
 
-def _alternating(
-    rng: np.random.Generator, n: int, d: int, separation: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _alternating(rng: np.random.Generator, n: int, d: int, separation: float) -> tuple[np.ndarray, np.ndarray]:
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     x = np.empty((n, d))
     if d == 1 and separation < 2 * (1 - 1e-12):

@@ -67,9 +67,7 @@ def pairs(x: Any, labels: Any = None, *, block: int = 1024, listed: int = 20) ->
     """
     x = np.asarray(x, dtype=np.float64)
     if x.ndim != 2 or not np.isfinite(x).all():
-        raise InputError(
-            f"pairs need rows of finite numbers, got an array of shape {x.shape}: remove NaN first"
-        )
+        raise InputError(f"pairs need rows of finite numbers, got an array of shape {x.shape}: remove NaN first")
     labels = None if labels is None else np.asarray(labels)
     groups = groups_of_equal_rows(x)
     first = np.array([group[0] for group in groups])
@@ -120,9 +118,7 @@ class _Listing:
                     return
                 self._pairs.append((int(i), int(j)))
 
-    def add_products(
-        self, left: np.ndarray, right: np.ndarray, sizes: np.ndarray, groups: list[np.ndarray]
-    ) -> None:
+    def add_products(self, left: np.ndarray, right: np.ndarray, sizes: np.ndarray, groups: list[np.ndarray]) -> None:
         self.count += int((sizes[left] * sizes[right]).sum())
         for a, b in zip(left, right, strict=True):
             for i in groups[a]:

@@ -166,8 +166,7 @@ def _decide(raw: np.ndarray, order: tuple[str, ...], task: str, name: str) -> Ta
     if task == "binary" and len(order) != 2:
         listed = ", ".join(order[:MOST_CLASSES])
         raise InputError(
-            f"a binary task needs two classes, '{name}' holds {len(order)} ({listed}): choose two with "
-            "`classes`"
+            f"a binary task needs two classes, '{name}' holds {len(order)} ({listed}): choose two with `classes`"
         )
     if task not in ("binary", "multiclass", "regression"):
         raise InputError(f"the task must be auto, binary, multiclass or regression, got '{task}'")
@@ -192,9 +191,7 @@ def _keep_classes(
             listed = ", ".join(there[:MOST_CLASSES]) + (", ..." if len(there) > MOST_CLASSES else "")
             raise InputError(f"'{name}' has no class '{one}': choose among {listed}")
     if len(wanted) < 2:
-        raise InputError(
-            f"`classes` keeps {len(wanted)} class of '{name}': name at least two of {', '.join(there)}"
-        )
+        raise InputError(f"`classes` keeps {len(wanted)} class of '{name}': name at least two of {', '.join(there)}")
     keep = np.isin(names, wanted)
     return x[keep], raw[keep], names[keep]
 
@@ -225,7 +222,5 @@ def _targets_as_given(
     if limit is not None:
         x, raw = x[:limit], raw[:limit]
     if kind == "sequences" and raw.ndim == 2:
-        raw = (
-            raw[:, :, None] if raw.shape[1] == x.shape[1] else np.repeat(raw[:, None, :], x.shape[1], axis=1)
-        )
+        raw = raw[:, :, None] if raw.shape[1] == x.shape[1] else np.repeat(raw[:, None, :], x.shape[1], axis=1)
     return KINDS[kind](x, raw, "regression", name)

@@ -78,11 +78,7 @@ def load(
     text = str(source)
     head = text.partition(":")[0]
     if head in GENERATORS and not Path(text).exists():
-        given = [
-            key
-            for key, value in (("target", target), ("classes", classes), ("kind", kind))
-            if value is not None
-        ]
+        given = [key for key, value in (("target", target), ("classes", classes), ("kind", kind)) if value is not None]
         if given or task != "auto":
             raise InputError(
                 f"the generator '{head}' makes its own targets: leave out `{(given or ['task'])[0]}`, "
@@ -123,9 +119,7 @@ def _read(path: Path, target: str | int | None, header: Header) -> tuple[np.ndar
             return read_text(path, target=target, header=header)
         return reader(path, target=target)
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be read ({error.strerror or error}): check its permissions"
-        ) from None
+        raise InputError(f"{path} cannot be read ({error.strerror or error}): check its permissions") from None
 
 
 def _kind(x: np.ndarray, path: Path) -> Kind:
@@ -147,8 +141,7 @@ def _shaped(x: np.ndarray, kind: Kind, name: str) -> np.ndarray:
     side = round(x.shape[1] ** 0.5)
     if side * side != x.shape[1]:
         raise InputError(
-            f"'{name}' has {x.shape[1]} columns, which is no square image: store an array (n, channels, "
-            "pixels) in .npz"
+            f"'{name}' has {x.shape[1]} columns, which is no square image: store an array (n, channels, pixels) in .npz"
         )
     return x.reshape(len(x), side, side)
 
@@ -158,7 +151,5 @@ def _first(data: AnyDataset, limit: int) -> np.ndarray:
     labels = data.labels
     values = np.arange(data.n) + 0.5 if labels is None else labels
     x = np.arange(data.n)[:, None]
-    kept = from_labels(
-        x, values, limit=limit, name=data.name, task="regression" if labels is None else "auto"
-    )
+    kept = from_labels(x, values, limit=limit, name=data.name, task="regression" if labels is None else "auto")
     return kept.x[:, 0].astype(np.int64)

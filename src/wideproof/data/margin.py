@@ -52,9 +52,7 @@ class Margin:
         return False if self.upper <= 0 else None
 
     def __str__(self) -> str:
-        return (
-            f"{self.estimate:.4g} in [{self.lower:.4g}, {self.upper:.4g}] (pair bound {self.pair_bound:.4g})"
-        )
+        return f"{self.estimate:.4g} in [{self.lower:.4g}, {self.upper:.4g}] (pair bound {self.pair_bound:.4g})"
 
 
 def margin(x: Any, y: Any, *, features: int = 4000, seed: int = 0, bracket: bool = True) -> Margin:
@@ -82,9 +80,7 @@ def margin(x: Any, y: Any, *, features: int = 4000, seed: int = 0, bracket: bool
         return Margin(estimate, 0.0, pair_bound, pair_bound, len(u), len(x))
     largest = float(np.linalg.eigvalsh(signed @ signed.T)[-1])
     single = signed.astype(np.float32)  # any weights give a valid bound, so half the digits will do
-    candidates = [
-        (ridge, _smoothed(single, ridge, weights, largest)) for ridge in estimate * np.array(_RIDGES)
-    ]
+    candidates = [(ridge, _smoothed(single, ridge, weights, largest)) for ridge in estimate * np.array(_RIDGES)]
     fresh = int(np.clip(1e7 / len(x), 1e5, 1e6))
     trial = np.random.default_rng([seed, 1])
     scores = [_lower(x, y, p, ridge, trial, fresh // 4) for ridge, p in candidates]
@@ -96,16 +92,12 @@ def margin(x: Any, y: Any, *, features: int = 4000, seed: int = 0, bracket: bool
 
 def _require_sphere(x: np.ndarray, y: np.ndarray, features: int) -> None:
     if x.ndim != 2 or y.shape != x.shape[:1] or len(x) == 0:
-        raise InputError(
-            f"the margin needs x of shape (n, d) and y of shape (n,), got {x.shape} and {y.shape}"
-        )
+        raise InputError(f"the margin needs x of shape (n, d) and y of shape (n,), got {x.shape} and {y.shape}")
     if not np.isin(y, (-1.0, 1.0)).all():
         raise InputError("the margin needs labels -1 and +1: choose two classes, or `binarize`")
     off = np.abs(np.linalg.norm(x, axis=1) - 1)
     if not off.max() <= UNIT_TOLERANCE:
-        raise InputError(
-            f"the margin needs unit inputs, row {int(off.argmax())} has another norm: prepare with `unit`"
-        )
+        raise InputError(f"the margin needs unit inputs, row {int(off.argmax())} has another norm: prepare with `unit`")
     if features < 2:
         raise InputError(f"the margin needs at least 2 random features, got {features}: take some thousands")
 
@@ -129,9 +121,7 @@ def _program(signed: np.ndarray) -> tuple[float, np.ndarray]:
     return (value if value > _SOLVER_TOLERANCE else 0.0), weights / weights.sum()
 
 
-def _smoothed(
-    signed: np.ndarray, ridge: float, start: np.ndarray, largest: float, steps: int = 300
-) -> np.ndarray:
+def _smoothed(signed: np.ndarray, ridge: float, start: np.ndarray, largest: float, steps: int = 300) -> np.ndarray:
     r"""Minimize $\frac1M \sum_j h_\epsilon(g_j)$, $g = $ `p @ signed`, over the simplex (FISTA)."""
     m = signed.shape[1]
     curvature = largest / (m * ridge)
@@ -165,9 +155,7 @@ def _fresh(x: np.ndarray, y: np.ndarray, rng: np.random.Generator, count: int) -
         yield y[:, None] * np.maximum(np.stack([z, -z]), 0)
 
 
-def _lower(
-    x: np.ndarray, y: np.ndarray, p: np.ndarray, ridge: float, rng: np.random.Generator, count: int
-) -> float:
+def _lower(x: np.ndarray, y: np.ndarray, p: np.ndarray, ridge: float, rng: np.random.Generator, count: int) -> float:
     """The least mean of `y_i c(u) σ(u·x_i)` over the examples, less its simultaneous confidence radius."""
     total, square, pairs_seen = np.zeros(len(x)), np.zeros(len(x)), 0
     for signed in _fresh(x, y, rng, count):
@@ -183,8 +171,6 @@ def _lower(
 
 def _upper(x: np.ndarray, y: np.ndarray, p: np.ndarray, rng: np.random.Generator, count: int) -> float:
     """The mean of `|Σ p_i y_i σ(u·x_i)|`, plus its confidence radius."""
-    values = [
-        0.5 * np.abs(np.einsum("i,sij->sj", p, signed)).sum(axis=0) for signed in _fresh(x, y, rng, count)
-    ]
+    values = [0.5 * np.abs(np.einsum("i,sij->sj", p, signed)).sum(axis=0) for signed in _fresh(x, y, rng, count)]
     value = np.concatenate(values)
     return float(value.mean() + norm.isf(1 - CONFIDENCE) * value.std(ddof=1) / np.sqrt(len(value)))

@@ -71,8 +71,7 @@ def prepare(data: _AnyData, steps: str | Sequence[str]) -> _AnyData:
         recipe, kind = _RECIPES[name], _KIND[type(data)]
         if kind not in recipe.kinds:
             raise InputError(
-                f"`{name}` prepares {' and '.join(recipe.kinds)}, '{data.name}' holds {kind}: "
-                f"{recipe.instead}"
+                f"`{name}` prepares {' and '.join(recipe.kinds)}, '{data.name}' holds {kind}: {recipe.instead}"
             )
         if argument and not recipe.argument:
             raise InputError(f"`{name}` takes no argument, got '{argument}': write `{name}`")
@@ -96,9 +95,7 @@ def apply(preparation: Sequence[Step], x: object) -> np.ndarray:
     for step in preparation:
         recipe = _RECIPES.get(step.name)
         if recipe is None:
-            raise InputError(
-                f"the preparation step '{step.name}' is unknown: use one of {', '.join(_RECIPES)}"
-            )
+            raise InputError(f"the preparation step '{step.name}' is unknown: use one of {', '.join(_RECIPES)}")
         if recipe.inputs is None:
             continue
         wanted = step.setting("input_shape")
@@ -131,9 +128,7 @@ def parse_steps(steps: str | Sequence[str]) -> list[tuple[str, str]]:
         found = re.fullmatch(r"([\w-]+)\s*(?:\(\s*([^()]*?)\s*\))?", part)
         name = found[1].replace("-", "_") if found else ""
         if found is None or name not in _RECIPES:
-            raise InputError(
-                f"'{part}' is no preparation step: use {', '.join(_RECIPES)}, separated by commas"
-            )
+            raise InputError(f"'{part}' is no preparation step: use {', '.join(_RECIPES)}, separated by commas")
         parsed.append((name, found[2] or ""))
     return parsed
 
@@ -196,9 +191,7 @@ def _fit_whiten(data: AnyDataset, _: str) -> Step:
     mean, _axes = _mean(data)
     _u, singular, rows = np.linalg.svd((data.x - mean) / np.sqrt(data.n), full_matrices=False)
     if singular[0] == 0:
-        raise InputError(
-            f"all rows of '{data.name}' are equal, so `whiten` has no direction left: leave it out"
-        )
+        raise InputError(f"all rows of '{data.name}' are equal, so `whiten` has no direction left: leave it out")
     keep = singular > RANK_TOLERANCE * singular[0]
     rows, singular = rows[keep], singular[keep]
     rows = rows * np.sign(rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)])[:, None]
@@ -212,9 +205,7 @@ def _fit_constant(data: AnyDataset, argument: str) -> Step:
     except ValueError:
         mu = float("nan")
     if not 0 < mu < 1:
-        raise InputError(
-            f"`constant` needs a last coordinate between 0 and 1, got '{argument}': try constant(0.5)"
-        )
+        raise InputError(f"`constant` needs a last coordinate between 0 and 1, got '{argument}': try constant(0.5)")
     return Step("constant", (("mu", mu),))
 
 
@@ -248,18 +239,14 @@ def _fit_scale_targets(data: AnyDataset, _: str) -> Step:
     axes = tuple(range(data.y.ndim - 1)) if data.y.ndim > 1 else (0,)
     mean, std = data.y.mean(axis=axes), data.y.std(axis=axes)
     if not np.all(std > 0):
-        raise InputError(
-            f"a target of '{data.name}' is constant, so `scale_targets` would divide by 0: leave it out"
-        )
+        raise InputError(f"a target of '{data.name}' is constant, so `scale_targets` would divide by 0: leave it out")
     return Step("scale_targets", arrays=(("mean", mean), ("std", std)))
 
 
 def _fit_binarize(data: AnyDataset, argument: str) -> Step:
     names = data.classes or tuple(str(k) for k in range(data.y.shape[-1]))
     if data.task != "multiclass":
-        raise InputError(
-            f"`binarize` needs more than two classes, '{data.name}' is {data.task}: leave it out"
-        )
+        raise InputError(f"`binarize` needs more than two classes, '{data.name}' is {data.task}: leave it out")
     if not argument or label_name(argument) not in names:
         raise InputError(
             f"`binarize` needs one class of '{data.name}', got '{argument}': take one of {', '.join(names)}"
@@ -290,9 +277,7 @@ STEPS = {
 _EVERY = ("vectors", "images", "sequences")
 _RECIPES: dict[str, _Recipe] = {
     "center": _Recipe(_fit_center, lambda step, x: x - step.array("mean"), _EVERY),
-    "standardize": _Recipe(
-        _fit_standardize, lambda step, x: (x - step.array("mean")) / step.array("std"), _EVERY
-    ),
+    "standardize": _Recipe(_fit_standardize, lambda step, x: (x - step.array("mean")) / step.array("std"), _EVERY),
     "whiten": _Recipe(
         _fit_whiten,
         lambda step, x: _product(x - step.array("mean"), step.array("projection")),
@@ -305,9 +290,7 @@ _RECIPES: dict[str, _Recipe] = {
         ("vectors", "images"),
         "use `pad` or `token_norm`",
     ),
-    "constant": _Recipe(
-        _fit_constant, _constant, ("vectors",), "use `unit` for images, `pad` for sequences", True
-    ),
+    "constant": _Recipe(_fit_constant, _constant, ("vectors",), "use `unit` for images, `pad` for sequences", True),
     "pad": _Recipe(_fit_pad, _pad, ("sequences",), "use `unit` or `constant`, or load it as sequences"),
     "token_norm": _Recipe(
         lambda data, argument: Step("token_norm", (("largest", _largest(data.x)),)),

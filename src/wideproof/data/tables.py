@@ -13,9 +13,7 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 Header = bool | Literal["auto"]
 
 
-def read_text(
-    path: Path, *, target: str | int | None = None, header: Header = "auto"
-) -> tuple[np.ndarray, np.ndarray]:
+def read_text(path: Path, *, target: str | int | None = None, header: Header = "auto") -> tuple[np.ndarray, np.ndarray]:
     r"""Return `(x, labels)` of a text table; labels are numbers if all are, text otherwise.
 
     The delimiter is the comma, semicolon, tab or white space that cuts the first lines evenly. With
@@ -72,14 +70,10 @@ def target_position(target: str | int | None, names: Sequence[str] | None, width
         if len(found) == 1:
             return found[0]
         if found:
-            raise InputError(
-                f"{file} has {len(found)} columns called '{target}': choose the target by position"
-            )
+            raise InputError(f"{file} has {len(found)} columns called '{target}': choose the target by position")
         if not target.lstrip("-").isdigit():
             there = f"its columns are {', '.join(names[:30])}" if names else "it has no header"
-            raise InputError(
-                f"{file} has no column '{target}' ({there}): choose the target by name or position"
-            )
+            raise InputError(f"{file} has no column '{target}' ({there}): choose the target by name or position")
         target = int(target)
     if not -width <= target < width:
         raise InputError(
@@ -103,9 +97,7 @@ def _cells(text: str, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
     if delimiter is None:
         yield from ((line, row.split()) for line, row in enumerate(text.splitlines(), start=1))
         return
-    reader = csv.reader(
-        text.splitlines(keepends=True), delimiter=delimiter, skipinitialspace=True, strict=True
-    )
+    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter, skipinitialspace=True, strict=True)
     for row in reader:
         yield reader.line_num, row
 
@@ -157,21 +149,16 @@ def _column(names: Sequence[str] | None, j: int) -> str:
     return f"column {j}" if names is None else f"column {j} ('{names[j]}')"
 
 
-def _require_present(
-    fields: Sequence[str], names: list[str] | None, j: int, lines: list[int], path: Path
-) -> None:
+def _require_present(fields: Sequence[str], names: list[str] | None, j: int, lines: list[int], path: Path) -> None:
     for field, line in zip(fields, lines, strict=True):
         if field.strip().lower() in MISSING:
             shown = f"holds '{field.strip()}'" if field.strip() else "is empty"
             raise InputError(
-                f"{path.name}, line {line}, {_column(names, j)} {shown}, a missing value: fill it in or "
-                "remove the row"
+                f"{path.name}, line {line}, {_column(names, j)} {shown}, a missing value: fill it in or remove the row"
             )
 
 
-def _numbers(
-    fields: Sequence[str], names: list[str] | None, j: int, lines: list[int], path: Path
-) -> np.ndarray:
+def _numbers(fields: Sequence[str], names: list[str] | None, j: int, lines: list[int], path: Path) -> np.ndarray:
     try:
         values = np.array(fields, dtype=np.float64)
     except ValueError:
@@ -191,9 +178,7 @@ def _numbers(
     return values
 
 
-def _target(
-    fields: Sequence[str], names: list[str] | None, j: int, lines: list[int], path: Path
-) -> np.ndarray:
+def _target(fields: Sequence[str], names: list[str] | None, j: int, lines: list[int], path: Path) -> np.ndarray:
     _require_present(fields, names, j, lines, path)
     if all(_is_number(field) for field in fields):
         return _numbers(fields, names, j, lines, path)

@@ -105,12 +105,8 @@ def _last_coordinate(data: Dataset, audit: "Audit") -> Verdict:
     unit = low >= 1 - UNIT_TOLERANCE and high <= 1 + UNIT_TOLERANCE
     constant = last.max() - last.min() <= UNIT_TOLERANCE and last.min() > 0 and last.max() < 1
     detail = f"norms from {low:.6g} to {high:.6g}, last coordinate from {last.min():.6g} to {last.max():.6g}"
-    remedy = (
-        "prepare with `constant`" if not audit.zero_rows else "remove the zero rows, prepare with `constant`"
-    )
-    return _verdict(
-        "zou2018", "3.4 unit inputs, constant last coordinate", bool(unit and constant), detail, remedy
-    )
+    remedy = "prepare with `constant`" if not audit.zero_rows else "remove the zero rows, prepare with `constant`"
+    return _verdict("zou2018", "3.4 unit inputs, constant last coordinate", bool(unit and constant), detail, remedy)
 
 
 def _signs(paper: str, data: AnyDataset) -> Verdict:

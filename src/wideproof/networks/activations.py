@@ -80,19 +80,36 @@ def _tie(value: Function, derivative: Function) -> Function:
     return tied
 
 
-# atanh(s)/s = sum_k s^(2k)/(2k+1); with s <= 1/3 these many terms leave less than half a unit in the last place.
-_ATANH_TERMS = {"float64": 16, "float32": 7}
+# atanh(s)/s as a polynomial in s^2 for |s| <= (sqrt(2) - 1)/(sqrt(2) + 1), interpolated at Chebyshev points:
+# errors 1.2e-18 and 7e-10. Short, because XLA stops vectorizing long polynomials.
+_ATANH = {
+    "float64": (
+        1.0, 0.33333333333333822833, 0.19999999999651166926, 0.14285714380321322846, 0.1111109852831142242,
+        0.090918158429213073963, 0.076562639990181607372, 0.07404855966380949155,
+    ),
+    "float32": (0.99999999931565631521, 0.33333407669302200324, 0.19987425233052672145, 0.14962195939048096776),
+}  # fmt: skip
 
 
 def _log1p_unit(e: Array) -> Array:
-    """`log(1 + e)` for 0 <= e <= 1 as `2 atanh(e / (2 + e))`: vectorized, where libm's log1p is called per element."""
-    s = e / (2 + e)
+    """`log(1 + e)` for 0 <= e <= 1, five times faster than XLA's log1p, which calls libm for every element.
+
+    `log(1 + e) = 2 atanh(e / (2 + e))`, and for large e the same of `(1 + e) / 2`, plus log 2.
+    """
+    large = e > math.sqrt(2) - 1
+    s = jnp.where(large, e - 1, e) / jnp.where(large, e + 3, e + 2)
     square = s * s
-    terms = _ATANH_TERMS[e.dtype.name]
-    series = jnp.full_like(square, 1 / (2 * terms + 1))
-    for k in reversed(range(terms)):
-        series = series * square + 1 / (2 * k + 1)
-    return 2 * s * series
+    coefficients = _ATANH[e.dtype.name]
+    series = jnp.full_like(square, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        series = series * square + coefficient
+    return jnp.where(large, math.log(2), 0.0).astype(e.dtype) + 2 * s * series
+
+
+def _sigmoid(z: Array) -> Array:
+    """$1 / (1 + e^{-z})$ from $e^{-|z|}$, which softplus needs too: XLA computes it once."""
+    e = jnp.exp(-jnp.abs(z))
+    return jnp.where(z >= 0, 1, e) / (1 + e)
 
 
 def _softplus(z: Array) -> Array:
@@ -135,7 +152,7 @@ def _softsign_slope(z: Array) -> Array:
     return 1 / jnp.square(1 + jnp.abs(z))
 
 
-SOFTPLUS = Activation("softplus", 1.0854865029883434, 1.0, 0.25, True, math.log(2), _softplus, lax.logistic)
+SOFTPLUS = Activation("softplus", 1.0854865029883434, 1.0, 0.25, True, math.log(2), _softplus, _sigmoid)
 SIGMOID = Activation(
     "sigmoid", 3.408559841623103, 0.25, 1 / (6 * math.sqrt(3)), True, 0.5, lax.logistic, _sigmoid_slope
 )
@@ -173,9 +190,7 @@ SOFTSIGN = Activation(
     "softsign", 5.46406222364552, 1.0, 2.0, False, 0.0, lambda z: z / (1 + jnp.abs(z)), _softsign_slope
 )
 IDENTITY = Activation("identity", 1.0, 1.0, 0.0, False, 0.0, lambda z: z, jnp.ones_like)
-RELU = Activation(
-    "relu", 2.0, 1.0, None, False, 0.0, lambda z: jnp.maximum(z, 0), lambda z: (z > 0).astype(z.dtype)
-)
+RELU = Activation("relu", 2.0, 1.0, None, False, 0.0, lambda z: jnp.maximum(z, 0), lambda z: (z > 0).astype(z.dtype))
 """ReLU with $\\sigma'(0) = 0$: Zou et al. (2018) write $1\\{z > 0\\}$."""
 RELU_CLOSED = Activation(
     "relu_closed", 2.0, 1.0, None, False, 0.0, lambda z: jnp.maximum(z, 0), lambda z: (z >= 0).astype(z.dtype)
@@ -183,8 +198,7 @@ RELU_CLOSED = Activation(
 """ReLU with $\\sigma'(0) = 1$: Allen-Zhu et al. (2018) and Frei et al. (2019) write $1\\{z \\ge 0\\}$."""
 
 ACTIVATIONS = {
-    a.name: a
-    for a in (SOFTPLUS, SIGMOID, TANH, ERF, ARCTAN, SIN, SWISH, GELU, MISH, ELU, SOFTSIGN, IDENTITY, RELU)
+    a.name: a for a in (SOFTPLUS, SIGMOID, TANH, ERF, ARCTAN, SIN, SWISH, GELU, MISH, ELU, SOFTSIGN, IDENTITY, RELU)
 }
 
 

@@ -224,9 +224,7 @@ def _transposed_product(a: Array, b: Array) -> Array:
     return a.T @ b
 
 
-def gradient(
-    network: Network, params: Mapping[str, Array], line: Linearization, cotangent: Array
-) -> dict[str, Array]:
+def gradient(network: Network, params: Mapping[str, Array], line: Linearization, cotangent: Array) -> dict[str, Array]:
     r"""Return the gradient of $\langle c, f \rangle$ with respect to the recorded weights."""
     cotangents = line.pullback(cotangent)
     return {name: contract(network, params[name], line.inputs[name], cotangents[name]) for name in cotangents}
@@ -243,6 +241,4 @@ def require_groups(network: Network, trained: Sequence[str]) -> None:
     """Check that `trained` names parts of the network, and at least one."""
     unknown = [g for g in trained if g not in network.groups]
     if unknown or not trained:
-        raise InputError(
-            f"{network.name} can train {', '.join(network.groups)}; got {', '.join(trained) or 'nothing'}"
-        )
+        raise InputError(f"{network.name} can train {', '.join(network.groups)}; got {', '.join(trained) or 'nothing'}")

@@ -53,9 +53,7 @@ class FullyConnected(Network):
     trained: tuple[str, ...] = ("hidden", "output")
 
     def __post_init__(self) -> None:
-        require_positive(
-            self, input_dim=self.input_dim, width=self.width, depth=self.depth, outputs=self.outputs
-        )
+        require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth, outputs=self.outputs)
         require_groups(self, self.trained)
 
     @property

@@ -14,14 +14,11 @@ from wideproof.networks.recurrent import DeepRNN, ElmanRNN
 from wideproof.networks.residual import ConvResidual, Residual, ResidualReLU
 
 NETWORKS: dict[str, type[Network]] = {
-    kind.name: kind
-    for kind in (FullyConnected, Residual, ConvResidual, DeepReLU, ElmanRNN, DeepRNN, ResidualReLU)
+    kind.name: kind for kind in (FullyConnected, Residual, ConvResidual, DeepReLU, ElmanRNN, DeepRNN, ResidualReLU)
 }
 
 
-def build(
-    name: str, input_shape: tuple[int, ...], target_shape: tuple[int, ...], **options: object
-) -> Network:
+def build(name: str, input_shape: tuple[int, ...], target_shape: tuple[int, ...], **options: object) -> Network:
     """Build the network called `name` for examples of `input_shape` with targets of `target_shape`.
 
     `options` are the network's own fields (`width`, `depth`, `activation`, `trained`, ...).
@@ -81,9 +78,7 @@ def _make(kind: type[Network], options: Mapping[str, object]) -> Network:
     return kind(**made)
 
 
-def _shape_fields(
-    kind: type[Network], input_shape: tuple[int, ...], target_shape: tuple[int, ...]
-) -> dict[str, int]:
+def _shape_fields(kind: type[Network], input_shape: tuple[int, ...], target_shape: tuple[int, ...]) -> dict[str, int]:
     wanted = {"vectors": 1, "images": 2, "sequences": 2}[kind.data_kind]
     if len(input_shape) != wanted:
         raise InputError(

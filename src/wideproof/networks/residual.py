@@ -54,9 +54,7 @@ class Residual(Network):
     trained: tuple[str, ...] = ("hidden", "output")
 
     def __post_init__(self) -> None:
-        require_positive(
-            self, input_dim=self.input_dim, width=self.width, depth=self.depth, outputs=self.outputs
-        )
+        require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth, outputs=self.outputs)
         _require_scale(self, "c_res", self.c_res)
         require_groups(self, self.trained)
 
@@ -223,12 +221,8 @@ class ResidualReLU(Network):
     def __post_init__(self) -> None:
         require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth)
         require_even(self, self.width)
-        if self.residual_scale is not None and not (
-            math.isfinite(self.residual_scale) and self.residual_scale >= 0
-        ):
-            raise InputError(
-                f"residual-relu needs residual_scale >= 0, got {self.residual_scale}: take 1/L or less"
-            )
+        if self.residual_scale is not None and not (math.isfinite(self.residual_scale) and self.residual_scale >= 0):
+            raise InputError(f"residual-relu needs residual_scale >= 0, got {self.residual_scale}: take 1/L or less")
         require_groups(self, self.trained)
 
     @property
@@ -249,9 +243,7 @@ class ResidualReLU(Network):
     def laws(self) -> dict[str, Law]:
         """Return the law of each parameter at the start."""
         fan_in = [self.input_dim] + [self.width] * self.depth
-        laws: dict[str, Law] = {
-            f"W{i}": Gaussian((d, self.width), 2 / self.width) for i, d in enumerate(fan_in, 1)
-        }
+        laws: dict[str, Law] = {f"W{i}": Gaussian((d, self.width), 2 / self.width) for i, d in enumerate(fan_in, 1)}
         laws["v"] = Balanced((self.width,))
         return laws
 

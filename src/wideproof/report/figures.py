@@ -68,8 +68,6 @@ def require_figure_path(path: Path) -> str:
 
 def _short(run: Run) -> str:
     network = run.network
-    sizes = ", ".join(
-        f"{key} {getattr(network, key)}" for key in ("width", "depth", "length") if hasattr(network, key)
-    )
+    sizes = ", ".join(f"{key} {getattr(network, key)}" for key in ("width", "depth", "length") if hasattr(network, key))
     activation = getattr(network, "activation", None)
     return f"{network.name}{f' ({activation.name})' if activation else ''}, {sizes}"

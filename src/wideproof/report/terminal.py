@@ -45,9 +45,7 @@ def curve(
         low, high = sorted((y, y_next))
         for row in range(low, max(high, low + 1)) if low != high else (y,):
             cells[row // 4, x // 2] |= _DOTS[row % 4][x % 2]
-    labels = (
-        [f"{10**top:.2g}", *[""] * (height - 2), f"{10**bottom:.2g}"] if height > 1 else [f"{10**top:.2g}"]
-    )
+    labels = [f"{10**top:.2g}", *[""] * (height - 2), f"{10**bottom:.2g}"] if height > 1 else [f"{10**top:.2g}"]
     if height > 4:
         labels[height // 2] = f"{10 ** (top - (top - bottom) * (height // 2) / (height - 1)):.2g}"
     margin = max(map(len, labels))

@@ -1,16 +1,16 @@
 """Losses with their constants, gradient descent and SGD as compiled loops, runs that can be resumed."""
 
+from wideproof.training.loop import Status as Status
 from wideproof.training.losses import LOSSES as LOSSES
 from wideproof.training.losses import MarginLoss as MarginLoss
 from wideproof.training.losses import SquaredLoss as SquaredLoss
 from wideproof.training.losses import get_loss as get_loss
-from wideproof.training.loop import Info as Info
-from wideproof.training.loop import Measure as Measure
-from wideproof.training.loop import State as State
-from wideproof.training.loop import Status as Status
 from wideproof.training.objective import Objective as Objective
 from wideproof.training.objective import training_error as training_error
 from wideproof.training.recipe import Recipe as Recipe
+from wideproof.training.recording import Info as Info
+from wideproof.training.recording import Measure as Measure
+from wideproof.training.recording import State as State
 from wideproof.training.run import Run as Run
 from wideproof.training.step_size import step_size_for as step_size_for
 from wideproof.training.train import Progress as Progress

@@ -20,44 +20,19 @@ from jaxtyping import Array, Float, Int
 from wideproof.networks import Network, gradient, linearize
 from wideproof.training.objective import Task, training_error
 from wideproof.training.recipe import Recipe
-
-MOST_RECORDS = 4096
-RECORD_BYTES = 2**26
-"""One chunk holds at most this many records and bytes of them."""
+from wideproof.training.recording import Info, Measure, Records, State, empty, observe, scheduled, write
 
 _MINIBATCHES = 2**31 - 1  # folded into the seed's key; parameters use small numbers
 
 
 class Status(IntEnum):
-    """Why a run stopped; the loop itself only ever ends with one of these."""
+    """Why a run stopped; `RUNNING` between chunks."""
 
     RUNNING = 0
     TARGET = 1
     ZERO_ERROR = 2
     LIMIT = 3
     DIVERGED = 4
-
-
-class State(NamedTuple):
-    """What a step needs of the past."""
-
-    step: Int[Array, ""]
-    params: dict[str, Array]
-
-
-class Info(NamedTuple):
-    """What a step computed on its way: free to record, never carried over.
-
-    With minibatches `loss`, `error` and `outputs` are those of the whole data set, `grad` is the batch's.
-    """
-
-    loss: Float[Array, ""]
-    error: Float[Array, ""]
-    outputs: Float[Array, "n *k"]
-    grad: dict[str, Array]
-
-
-Measure = Callable[[State, Info], Any]
 
 
 class Carry(NamedTuple):
@@ -70,12 +45,14 @@ class Carry(NamedTuple):
     status: Int[Array, ""]
 
 
-class Records(NamedTuple):
-    """What was recorded in one chunk: the first `count` rows are filled."""
+class Problem(NamedTuple):
+    """The arrays of one training problem."""
 
-    count: Int[Array, ""]
-    steps: Int[Array, " r"]
-    values: dict[str, Any]
+    x: Array
+    targets: Array
+    fixed: dict[str, Array]
+    step_size: Float[Array, ""]
+    key: Array
 
 
 class Limits(NamedTuple):
@@ -87,16 +64,6 @@ class Limits(NamedTuple):
     check_unit: Int[Array, ""]
     target: Float[Array, ""]
     factor: Float[Array, ""]
-
-
-class Problem(NamedTuple):
-    """The arrays of one training problem."""
-
-    x: Array
-    targets: Array
-    fixed: dict[str, Array]
-    step_size: Float[Array, ""]
-    key: Array
 
 
 def start(recipe: Recipe, trained: dict[str, Array], step_size: Array) -> Carry:
@@ -119,6 +86,16 @@ def minibatch(key: Array, step: Array, n: int, batch: int) -> Int[Array, " b"]:
     return jax.random.permutation(key, n)[:batch]
 
 
+def static_part(recipe: Recipe, n: int) -> Recipe:
+    """Return the recipe with only what shapes the compiled program, so that equal programs are compiled once."""
+    batch = recipe.batch if recipe.batch is not None and recipe.batch < n else None
+    return Recipe(
+        loss=recipe.loss, reduction=recipe.reduction, step_size=1.0, steps=0, batch=batch,
+        stop_at_zero_error=recipe.stop_at_zero_error, optimizer=recipe.optimizer, precision=recipe.precision,
+        record_every=min(recipe.record_every, 2),
+    )  # fmt: skip
+
+
 @lru_cache(maxsize=64)
 def compiled(
     network: Network,
@@ -130,195 +107,114 @@ def compiled(
 ) -> Callable[[Carry, Problem, Limits], tuple[Carry, Records]]:
     """Return the compiled chunk: `(carry, problem, limits) -> (carry, records)`.
 
-    It runs until `limits.chunk_end` or until the run stops, recording at most `capacity` steps. `recipe` must have its run-time numbers
-    normalized away (see `static_part`), so that one program serves every step size, seed and limit.
-    With `batched`, carry, problem and records have a leading axis of independent runs.
+    It runs until `limits.chunk_end` or until the run stops, recording at most `capacity` steps. `recipe` must be
+    the `static_part` of one, so that one program serves every step size, seed and limit.
+    With `batched`, carry, problem (but the data) and records have a leading axis of independent runs.
     """
     chunk = _chunk(network, recipe, task, dict(measures), capacity)
     if batched:
         problem_axes = Problem(x=None, targets=None, fixed=0, step_size=0, key=0)  # pyright: ignore[reportArgumentType]
         chunk = jax.vmap(chunk, in_axes=(0, problem_axes, None))
-    return jax.jit(chunk, donate_argnums=(0,))
-
-
-def static_part(recipe: Recipe, n: int) -> Recipe:
-    """Return the recipe with only what shapes the compiled program, so that equal programs are compiled once."""
-    batch = recipe.batch if recipe.batch is not None and recipe.batch < n else None
-    return Recipe(
-        loss=recipe.loss, reduction=recipe.reduction, step_size=1.0, steps=0, batch=batch,
-        stop_at_zero_error=recipe.stop_at_zero_error, optimizer=recipe.optimizer, precision=recipe.precision,
-        record_every=min(recipe.record_every, 2),
-    )  # fmt: skip
-
-
-def _chunk(
-    network: Network, recipe: Recipe, task: Task, measures: Mapping[str, Measure], capacity: int
-) -> Callable:
-    objective = recipe.objective
-    every_step = recipe.record_every == 1 and recipe.batch is None
-
-    def observe(state: State, info: Info) -> dict[str, Any]:
-        return _observe(measures, state, info)
-
-    def full_step(carry: Carry, problem: Problem) -> tuple[Info, Array]:
-        """One gradient over the whole data set: its loss comes for free."""
-        params = {**problem.fixed, **carry.trained}
-        line = linearize(network, params, problem.x)
-        outputs, score = jax.vjp(network.scored, line.outputs)
-        targets = network.scored(problem.targets)
-        cotangent = score(objective.cotangent(outputs, targets))[0]
-        grad = gradient(network, params, line, cotangent)
-        info = Info(objective.value(outputs, targets), training_error(outputs, targets, task), outputs, grad)
-        return info, jnp.ones((), bool)
-
-    def batch_step(carry: Carry, problem: Problem, due: Array) -> tuple[Info, Array]:
-        """One gradient over a random subset; the whole loss only where it is `due`."""
-        assert recipe.batch is not None
-        n = problem.x.shape[0]
-        params = {**problem.fixed, **carry.trained}
-        chosen = minibatch(problem.key, carry.step, n, recipe.batch)
-        line = linearize(network, params, problem.x[chosen])
-        outputs, score = jax.vjp(network.scored, line.outputs)
-        slope = objective.cotangent(outputs, network.scored(problem.targets[chosen]))
-        grad = gradient(network, params, line, score(objective.batch_scale(n, recipe.batch) * slope)[0])
-        targets = network.scored(problem.targets)
-
-        def whole() -> Array:
-            return network.scored(network.forward(network.linear(params), problem.x).outputs)
-
-        outputs = lax.cond(due, whole, lambda: jnp.zeros_like(targets))
-        info = Info(objective.value(outputs, targets), training_error(outputs, targets, task), outputs, grad)
-        return info, due
-
-    def body(problem: Problem, limits: Limits, loop: tuple[Carry, Records]) -> tuple[Carry, Records]:
-        carry, records = loop
-        k = carry.step
-        scheduled = jnp.ones((), bool) if every_step else _scheduled(k, limits.unit, recipe.record_every == 0)
-        last = k >= limits.steps
-        if recipe.batch is None:
-            info, known = full_step(carry, problem)
-        else:
-            info, known = batch_step(carry, problem, scheduled | last | (k % limits.check_unit == 0))
-        ceiling = jnp.where(k == 0, limits.factor * info.loss, carry.ceiling)
-        status = jnp.where(last, int(Status.LIMIT), int(Status.RUNNING))
-        if recipe.stop_at_zero_error:
-            status = jnp.where(known & (info.error == 0), int(Status.ZERO_ERROR), status)
-        status = jnp.where(known & (info.loss <= limits.target), int(Status.TARGET), status)
-        diverged = known & ~(info.loss <= jnp.maximum(ceiling, jnp.finfo(ceiling.dtype).tiny))
-        status = jnp.where(diverged, int(Status.DIVERGED), status).astype(jnp.int32)
-        done = status != int(Status.RUNNING)
-
-        wanted = scheduled | done
-        records = _write(
-            records, k, wanted, _seen(observe, carry, info, wanted, problem, bool(measures), every_step)
-        )
-
-        updates, optimizer = recipe.transformation(problem.step_size).update(
-            info.grad, carry.optimizer, carry.trained
-        )
-        moved = optax.apply_updates(carry.trained, updates)
-        keep = lambda new, old: jnp.where(done, old, new)  # noqa: E731
-        return Carry(
-            jnp.where(done, k, k + 1),
-            jax.tree.map(keep, moved, carry.trained),
-            jax.tree.map(keep, optimizer, carry.optimizer),
-            ceiling,
-            status,
-        ), records
-
-    def chunk(carry: Carry, problem: Problem, limits: Limits) -> tuple[Carry, Records]:
-        shapes = record_shapes(network, recipe, task, measures, carry, problem)
-        records = Records(
-            jnp.zeros((), jnp.int32),
-            jnp.zeros(capacity, jnp.int64),
-            jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes),
-        )
-
-        def going(loop: tuple[Carry, Records]) -> Array:
-            carry, _ = loop
-            return (carry.step < limits.chunk_end) & (carry.status == int(Status.RUNNING))
-
-        return lax.while_loop(going, lambda loop: body(problem, limits, loop), (carry, records))
-
-    return chunk
-
-
-def _observe(measures: Mapping[str, Measure], state: State, info: Info) -> dict[str, Any]:
-    return {"loss": info.loss, "error": info.error} | {
-        name: measure(state, info) for name, measure in measures.items()
-    }
+    # XLA's default on CPUs is half of what AVX-512 registers hold; narrower machines ignore the wish.
+    options = {"xla_cpu_prefer_vector_width": 512} if jax.default_backend() == "cpu" else None
+    return jax.jit(chunk, donate_argnums=(0,), compiler_options=options)
 
 
 def record_shapes(
-    network: Network,
-    recipe: Recipe,
-    task: Task,
-    measures: Mapping[str, Measure],
-    carry: Carry,
-    problem: Problem,
+    network: Network, recipe: Recipe, task: Task, measures: Mapping[str, Measure], carry: Carry, problem: Problem
 ) -> dict[str, Any]:
-    """Return the shape and dtype of what one record holds, without computing it."""
+    """Return the shape and dtype of everything that one record holds, without computing it."""
 
-    def one(carry: Carry, problem: Problem) -> dict[str, Any]:
+    def one(carry: Carry, problem: Problem) -> dict[str, Array]:
         params = {**problem.fixed, **carry.trained}
         outputs = network.scored(network.forward(network.linear(params), problem.x).outputs)
         targets = network.scored(problem.targets)
         loss = recipe.objective.value(outputs, targets)
         info = Info(loss, training_error(outputs, targets, task), outputs, carry.trained)
-        return _observe(measures, State(carry.step, params), info)
+        return observe(measures, State(carry.step, params), info)
 
     return jax.eval_shape(one, carry, problem)
 
 
-def capacity_for(shapes: Mapping[str, Any]) -> int:
-    """Return how many records one chunk can hold."""
-    row = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
-    return int(min(MOST_RECORDS, max(16, RECORD_BYTES // row)))
+def _chunk(
+    network: Network, recipe: Recipe, task: Task, measures: Mapping[str, Measure], capacity: int
+) -> Callable[[Carry, Problem, Limits], tuple[Carry, Records]]:
+    objective, stochastic = recipe.objective, recipe.batch is not None
+    every_step = recipe.record_every == 1 and not stochastic
 
+    def batch_gradient(
+        params: dict[str, Array], x: Array, targets: Array, scale: float
+    ) -> tuple[Array, dict[str, Array]]:
+        line = linearize(network, params, x)
+        outputs, score = jax.vjp(network.scored, line.outputs)
+        slope = objective.cotangent(outputs, network.scored(targets))
+        return outputs, gradient(network, params, line, score(scale * slope if scale != 1 else slope)[0])
 
-DENSE = 1024
-"""With `record_every=0` the first so many evaluations are recorded, then half as many per doubling."""
+    def evaluate(carry: Carry, problem: Problem, due: Array) -> Info:
+        """One gradient; with minibatches the outputs on the whole data set only where they are `due`."""
+        params = {**problem.fixed, **carry.trained}
+        if recipe.batch is None:
+            outputs, grad = batch_gradient(params, problem.x, problem.targets, 1.0)
+        else:
+            n = problem.x.shape[0]
+            chosen = minibatch(problem.key, carry.step, n, recipe.batch)
+            scale = objective.batch_scale(n, recipe.batch)
+            small, grad = batch_gradient(params, problem.x[chosen], problem.targets[chosen], scale)
+            outputs = lax.cond(
+                due,
+                lambda: network.scored(network.forward(network.linear(params), problem.x).outputs),
+                lambda: jnp.zeros((n, *small.shape[1:]), small.dtype),
+            )
+        targets = network.scored(problem.targets)
+        return Info(objective.value(outputs, targets), training_error(outputs, targets, task), outputs, grad)
 
+    def judge(carry: Carry, info: Info, limits: Limits, known: Array, last: Array) -> tuple[Array, Array]:
+        """Return the status after this evaluation, and the loss that counts as divergence."""
+        ceiling = jnp.where(carry.step == 0, limits.factor * info.loss, carry.ceiling)
+        status = jnp.where(last, int(Status.LIMIT), int(Status.RUNNING))
+        if recipe.stop_at_zero_error:
+            status = jnp.where(known & (info.error == 0), int(Status.ZERO_ERROR), status)
+        status = jnp.where(known & (info.loss <= limits.target), int(Status.TARGET), status)
+        # Looking at the gradients here also makes every update wait until all weights have been read: XLA can
+        # then update them in place, where it would otherwise copy every matrix at every step.
+        sound = jnp.stack([jnp.isfinite(g.ravel()[0]) for g in info.grad.values()]).all()
+        bounded = info.loss <= jnp.maximum(ceiling, jnp.finfo(ceiling.dtype).tiny)
+        return jnp.where(~sound | (known & ~bounded), int(Status.DIVERGED), status).astype(jnp.int32), ceiling
 
-def _scheduled(step: Array, unit: Array, thinning: bool) -> Array:
-    if not thinning:
-        return step % unit == 0
-    count = step // unit
-    doublings = jnp.maximum(64 - lax.clz(count | 1) - DENSE.bit_length() + 1, 0)
-    return (step % unit == 0) & (count & ((1 << doublings) - 1) == 0)
+    def look(carry: Carry, info: Info, wanted: Array, problem: Problem) -> dict[str, Array]:
+        """Evaluate what is recorded; measures cost nothing at the other steps."""
+        state = State(carry.step, {**problem.fixed, **carry.trained})
+        if every_step or not measures:
+            return observe(measures, state, info)
+        shapes = jax.eval_shape(lambda: observe(measures, state, info))
+        nothing = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in shapes.items()}
+        return lax.cond(wanted, lambda: observe(measures, state, info), lambda: nothing)
 
+    def body(problem: Problem, limits: Limits, carry: Carry, records: Records) -> tuple[Carry, Records]:
+        k = carry.step
+        due = jnp.ones((), bool) if every_step else scheduled(k, limits.unit, recipe.record_every == 0)
+        last = k >= limits.steps
+        known = (due | last | (k % limits.check_unit == 0)) if stochastic else jnp.ones((), bool)
+        info = evaluate(carry, problem, known)
+        status, ceiling = judge(carry, info, limits, known, last)
+        done = status != int(Status.RUNNING)
+        records = write(records, k, due | done, look(carry, info, due | done, problem))
 
-def stride(step: int, unit: int, thinning: bool) -> int:
-    """Return the distance between two recorded steps from `step` on; the host's twin of the compiled schedule.
+        transformation = recipe.transformation(problem.step_size)
+        updates, optimizer = transformation.update(info.grad, carry.optimizer, carry.trained)
+        moved = optax.apply_updates(carry.trained, updates)
+        trained, optimizer = jax.tree.map(
+            lambda new, old: jnp.where(done, old, new), (moved, optimizer), (carry.trained, carry.optimizer)
+        )
+        return Carry(jnp.where(done, k, k + 1), trained, optimizer, ceiling, status), records
 
-    >>> [stride(step, 1, True) for step in (0, 1023, 1024, 2048, 5000)]
-    [1, 1, 2, 4, 8]
-    """
-    if not thinning:
-        return unit
-    return unit << max((step // unit | 1).bit_length() - DENSE.bit_length() + 1, 0)
+    def chunk(carry: Carry, problem: Problem, limits: Limits) -> tuple[Carry, Records]:
+        records = empty(record_shapes(network, recipe, task, measures, carry, problem), capacity)
 
+        def going(loop: tuple[Carry, Records]) -> Array:
+            carry, _ = loop
+            return (carry.step < limits.chunk_end) & (carry.status == int(Status.RUNNING))
 
-def _seen(
-    observe: Callable,
-    carry: Carry,
-    info: Info,
-    wanted: Array,
-    problem: Problem,
-    costly: bool,
-    every_step: bool,
-) -> dict[str, Any]:
-    """Evaluate the measures, where there are any only at the steps that are recorded."""
-    state = State(carry.step, {**problem.fixed, **carry.trained})
-    if every_step or not costly:
-        return observe(state, info)
-    shapes = jax.eval_shape(observe, state, info)
-    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    return lax.cond(wanted, lambda: observe(state, info), lambda: nothing)
+        return lax.while_loop(going, lambda loop: body(problem, limits, *loop), (carry, records))
 
-
-def _write(records: Records, step: Array, wanted: Array, seen: dict[str, Any]) -> Records:
-    """Write a row at the end; where it is not wanted the next one overwrites it."""
-    row = records.count
-    put = lambda buffer, value: lax.dynamic_update_index_in_dim(buffer, value, row, 0)  # noqa: E731
-    return Records(row + wanted, put(records.steps, step), jax.tree.map(put, records.values, seen))
+    return chunk

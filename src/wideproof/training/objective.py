@@ -43,9 +43,7 @@ class Objective:
         if self.reduction not in ("half_sum", "mean"):
             raise InputError(f"the loss is taken as 'half_sum' or 'mean', got {self.reduction!r}")
         if self.reduction == "half_sum" and not isinstance(self.loss, SquaredLoss):
-            raise InputError(
-                f"half_sum goes with the squared loss; {self.loss.name} is averaged: take 'mean'"
-            )
+            raise InputError(f"half_sum goes with the squared loss; {self.loss.name} is averaged: take 'mean'")
 
     def value(self, outputs: Float[Array, "n *k"], targets: Float[Array, "n *k"]) -> Float[Array, ""]:
         """Return the objective."""
@@ -74,9 +72,7 @@ class Objective:
         return self.loss.smoothness / n if self.reduction == "mean" else self.loss.smoothness
 
 
-def training_error(
-    outputs: Float[Array, "n *k"], targets: Float[Array, "n *k"], task: Task
-) -> Float[Array, ""]:
+def training_error(outputs: Float[Array, "n *k"], targets: Float[Array, "n *k"], task: Task) -> Float[Array, ""]:
     """Return the fraction of examples on the wrong side: $y f \\le 0$, or another class scores as high; NaN for regression.
 
     For sequences an example counts as wrong if any scored step is.

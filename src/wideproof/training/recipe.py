@@ -68,9 +68,7 @@ class Recipe:
             if self.step_size not in ("safe", "paper"):
                 raise InputError(f"the step size is a number, 'safe' or 'paper', got {self.step_size!r}")
             if self.optimizer == "adam":
-                raise InputError(
-                    "adam rescales gradients, so no step-size rule fits it: give a number, such as 0.001"
-                )
+                raise InputError("adam rescales gradients, so no step-size rule fits it: give a number, such as 0.001")
         elif not (math.isfinite(self.step_size) and self.step_size >= 0):
             raise InputError(f"the step size is a number >= 0, got {self.step_size}")
         if not (math.isfinite(self.constant) and self.constant > 0):
@@ -86,9 +84,7 @@ class Recipe:
         if not self.divergence_factor > 1:
             raise InputError(f"divergence_factor is > 1, got {self.divergence_factor}")
         if self.optimizer not in OPTIMIZERS:
-            raise InputError(
-                f"there is no optimizer {self.optimizer!r}: choose one of {', '.join(OPTIMIZERS)}"
-            )
+            raise InputError(f"there is no optimizer {self.optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
         _ = self.objective
 
     @property

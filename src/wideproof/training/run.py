@@ -98,7 +98,9 @@ class Run:
                 f"take {self.step_size / 4:.2g}, or the rule 'safe'"
             )
         if self.succeeded is False:
-            return f"the loss is {self.loss:.3g} after {self.step} steps: allow more steps, or a better prepared data set"
+            return (
+                f"the loss is {self.loss:.3g} after {self.step} steps: allow more steps, or a better prepared data set"
+            )
         return ""
 
     @property
@@ -214,8 +216,4 @@ def _load(folder: Path) -> Run:
 
 def part(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Return the tensors whose names begin with `prefix.`, without the prefix."""
-    return {
-        name.removeprefix(f"{prefix}."): value
-        for name, value in tensors.items()
-        if name.startswith(f"{prefix}.")
-    }
+    return {name.removeprefix(f"{prefix}."): value for name, value in tensors.items() if name.startswith(f"{prefix}.")}

@@ -25,19 +25,16 @@ from wideproof.storage import new_folder
 from wideproof.training.loop import (
     Carry,
     Limits,
-    Measure,
     Problem,
-    Records,
     Status,
-    capacity_for,
     compiled,
     record_shapes,
     start,
     static_part,
-    stride,
 )
 from wideproof.training.losses import MarginLoss
 from wideproof.training.recipe import Recipe
+from wideproof.training.recording import Measure, capacity_for, read, stride
 from wideproof.training.run import Run, save_description, save_start, save_state
 from wideproof.training.step_size import step_size_for
 
@@ -208,13 +205,9 @@ def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
             f"the {loss.name} loss needs labels -1 and +1, and '{data.name}' has real targets: take the squared loss"
         )
     if recipe.stop_at_zero_error and data.task == "regression":
-        raise InputError(
-            f"'{data.name}' has real targets, so it has no training error: stop at a target loss"
-        )
+        raise InputError(f"'{data.name}' has real targets, so it has no training error: stop at a target loss")
     if recipe.batch is not None and recipe.batch > data.n:
-        raise InputError(
-            f"batch is {recipe.batch} and '{data.name}' has {data.n} examples: take at most {data.n}"
-        )
+        raise InputError(f"batch is {recipe.batch} and '{data.name}' has {data.n} examples: take at most {data.n}")
 
 
 def _reopen(run: Run) -> Run:
@@ -243,7 +236,8 @@ def _drive(
     static = static_part(recipe, lead.data.n)
     one = _lane(carry, 0) if batched else carry
     alone = _lane_problem(problem, 0) if batched else problem
-    capacity = capacity_for(record_shapes(lead.network, static, lead.data.task, measures, one, alone))
+    shapes = record_shapes(lead.network, static, lead.data.task, measures, one, alone)
+    capacity = capacity_for(shapes)
     chunk = compiled(lead.network, static, lead.data.task, tuple(measures.items()), capacity, batched)
     seen: list[list[tuple[np.ndarray, dict[str, np.ndarray]]]] = [[] for _ in runs]
     seconds, length, saved = lead.seconds, 8, time.perf_counter()
@@ -251,9 +245,7 @@ def _drive(
     with _stop_request() as stop_requested:
         step = lead.step
         while True:
-            chunk_end = min(
-                step + min(length, (capacity - 1) * stride(step, unit, thinning)), recipe.steps + 1
-            )
+            chunk_end = min(step + min(length, (capacity - 1) * stride(step, unit, thinning)), recipe.steps + 1)
             limits = Limits(
                 *(np.int64(v) for v in (chunk_end, recipe.steps, unit, recipe.check_unit(lead.data.n))),  # pyright: ignore[reportArgumentType]
                 np.asarray(-np.inf if recipe.target_loss is None else recipe.target_loss, recipe.precision),  # pyright: ignore[reportArgumentType]
@@ -265,16 +257,13 @@ def _drive(
             elapsed = time.perf_counter() - began
             seconds += elapsed
             for i, rows in enumerate(seen):
-                rows.append(_rows(records, i if batched else None))
+                rows.append(read(records, shapes, i if batched else None))
             before, step = step, int(np.max(np.asarray(carry.step)))
             if progress is not None:
                 progress(_progress(seen[0], step, recipe.steps, (step - before) / max(elapsed, 1e-9)))
             over = bool((status != Status.RUNNING).all()) or stop_requested()
             if over or (folder and time.perf_counter() - saved >= checkpoint_seconds):
-                runs = [
-                    _gather(run, carry, seen[i], i if batched else None, seconds)
-                    for i, run in enumerate(runs)
-                ]
+                runs = [_gather(run, carry, seen[i], i if batched else None, seconds) for i, run in enumerate(runs)]
                 seen = [[] for _ in runs]
                 if folder:
                     save_state(folder, runs[0])
@@ -298,9 +287,7 @@ def _arrays(runs: list[Run], batched: bool) -> tuple[Problem, Carry]:
             jnp.asarray(run.step, jnp.int64), trained, optimizer, jnp.asarray(run.ceiling, precision),
             jnp.asarray(int(run.status), jnp.int32),
         )  # fmt: skip
-        x, targets = (
-            (None, None) if batched else (jnp.asarray(a, precision) for a in (run.data.x, run.data.y))
-        )
+        x, targets = (None, None) if batched else (jnp.asarray(a, precision) for a in (run.data.x, run.data.y))
         return Problem(x, targets, fixed, step_size, jax.random.key(run.recipe.seed)), carry  # pyright: ignore[reportArgumentType]
 
     if not batched:
@@ -318,19 +305,6 @@ def _lane_problem(problem: Problem, i: int) -> Problem:
     return problem._replace(fixed=_lane(problem.fixed, i), step_size=problem.step_size[i], key=problem.key[i])
 
 
-def _rows(records: Records, lane: int | None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the filled rows of one run, with the names of nested measures joined by dots."""
-    pick = (lambda leaf: np.asarray(leaf)) if lane is None else (lambda leaf: np.asarray(leaf)[lane])
-    count = int(pick(records.count))
-    flat = {
-        ".".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path): pick(leaf)[
-            :count
-        ].copy()
-        for path, leaf in jax.tree_util.tree_flatten_with_path(records.values)[0]
-    }
-    return pick(records.steps)[:count].copy(), flat
-
-
 def _gather(
     run: Run,
     carry: Carry,
@@ -344,9 +318,7 @@ def _gather(
     parts = earlier + seen
     names = list(parts[0][1])
     if earlier and seen and set(names) != set(seen[0][1]):
-        raise InputError(
-            f"this run recorded {', '.join(sorted(names))}: resume it with the same functions in `record`"
-        )
+        raise InputError(f"this run recorded {', '.join(sorted(names))}: resume it with the same functions in `record`")
     return dataclasses.replace(
         run,
         status=Status(int(own.status)),
@@ -360,9 +332,7 @@ def _gather(
     )
 
 
-def _progress(
-    seen: list[tuple[np.ndarray, dict[str, np.ndarray]]], step: int, steps: int, rate: float
-) -> Progress:
+def _progress(seen: list[tuple[np.ndarray, dict[str, np.ndarray]]], step: int, steps: int, rate: float) -> Progress:
     rows = next((values for at, values in reversed(seen) if len(at)), None)
     loss, error = (np.nan, np.nan) if rows is None else (rows["loss"][-1], rows["error"][-1])
     return Progress(step, steps, float(loss), float(error), rate)
