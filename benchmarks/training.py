@@ -10,11 +10,13 @@ reach on the three products of a hidden layer, so the last column says how much 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,10 +25,10 @@ from jax import lax
 
 from wideproof.data import Dataset
 from wideproof.networks import FullyConnected, get_activation
-from wideproof.training import Recipe, train, train_many
+from wideproof.training import Measure, Recipe, train, train_many
 
 try:
-    import torch
+    torch: Any = importlib.import_module("torch")
 except ImportError:  # the comparison is then left out, and the table says so
     torch = None
 
@@ -94,7 +96,6 @@ def plain_jax(network: FullyConnected, data: Dataset, precision: str, steps: int
 
 
 def plain_torch(network: FullyConnected, data: Dataset, precision: str, steps: int) -> Callable[[], float]:
-    assert torch is not None
     functions = {"softplus": torch.nn.functional.softplus, "tanh": torch.tanh, "relu": torch.relu}
     sigma = functions[network.activation.name]
     scale = float(np.sqrt(network.activation.c_sigma / network.width))
@@ -159,7 +160,11 @@ def gemm_rate(n: int, width: int, precision: str, rounds: int) -> float:
     return 3 * 2 * n * width * width / total
 
 
-TEN = {f"output{i}": (lambda i: lambda state, info: info.outputs[i])(i) for i in range(8)}
+def _output(i: int) -> Measure:
+    return lambda state, info: info.outputs[i]
+
+
+TEN = {f"output{i}": _output(i) for i in range(8)}
 
 
 def recording(network: FullyConnected, data: Dataset, precision: str, steps: int, rounds: int) -> float:

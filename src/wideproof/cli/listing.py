@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import TYPE_CHECKING
 
 from wideproof.cli.audit import TITLES
 from wideproof.cli.options import Json, print_json
+
+if TYPE_CHECKING:
+    from wideproof.networks import Network
 
 
 def networks_command(json: Json = False) -> None:
@@ -35,7 +39,7 @@ def networks_command(json: Json = False) -> None:
     for column in ("name", "paper", "where", "data", "trained by the paper", "can be trained"):
         table.add_column(column)
     for name, kind in NETWORKS.items():
-        trained = next(f.default for f in dataclasses.fields(kind) if f.name == "trained")
+        trained = _trained_by_paper(kind)
         table.add_row(
             name,
             TITLES[kind.paper],
@@ -118,6 +122,12 @@ def data_command(json: Json = False) -> None:
     console.print("[bold]What the papers need[/]")
     for paper, steps in PAPERS_NEED.items():
         console.print(f"  {TITLES[paper]:22} {', '.join(steps)}")
+
+
+def _trained_by_paper(kind: type[Network]) -> tuple[str, ...]:
+    default = next(field.default for field in dataclasses.fields(kind) if field.name == "trained")
+    assert isinstance(default, tuple)
+    return default
 
 
 def _yes(answer: bool) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wideproof.data import AnyDataset
 from wideproof.errors import InputError
+
+if TYPE_CHECKING:
+    from wideproof.data import AnyDataset
 
 Source = Annotated[
     str,

@@ -104,7 +104,7 @@ def train_command(
         stop_at_zero_error=zero_error, batch=batch, optimizer=optimizer, seed=seed, precision=precision,
         record_every=record_every,
     )  # fmt: skip
-    folder = out or _new_name(Path("runs"), f"{Path(data.name).stem}-{network}")
+    folder = out or _new_name(Path("runs"), f"{data.name.partition(':')[0]}-{network}")
     _check_plot(plot)
     if not (quiet or json):
         _say(f"{data}\n{model}")
@@ -202,7 +202,8 @@ def _bar(steps: int, quiet: bool) -> Iterator[Callable[[Progress], None] | None]
         BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]}"),
         TextColumn("{task.fields[error]}"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
     )  # fmt: skip
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)  # where nobody watches, a bar would only put escape codes and blank lines into a log
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=max(steps, 1), loss="?", error="", rate="compiling")
 
         def update(now: Progress) -> None:

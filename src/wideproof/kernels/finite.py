@@ -13,15 +13,16 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from wideproof.networks import Network, linearize
-from wideproof.precision import double
+from wideproof.precision import double_to_numpy
 
 
-@double
+@double_to_numpy
 def gram(
-    network: Network, params: Mapping[str, Array], x: Array, names: Sequence[str] | None = None
+    network: Network, params: Mapping[str, ArrayLike], x: ArrayLike, names: Sequence[str] | None = None
 ) -> Float[Array, "N N"]:
     """Return the Gram matrix of the scored outputs with respect to the weights `names` (default: the trained ones).
 
@@ -36,7 +37,7 @@ def gram(
     (3, 3)
     """
     names = network.trained_names if names is None else tuple(names)
-    return _gram(network, dict(params), network.as_batch(params, x), names)
+    return _gram(network, network.as_params(params), network.as_batch(params, x), names)
 
 
 @partial(jax.jit, static_argnums=(0, 3))

@@ -8,6 +8,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from wideproof.networks import Network, gradient, linearize
@@ -17,8 +18,8 @@ from wideproof.precision import double
 @double
 def largest_eigenvalue(
     network: Network,
-    params: Mapping[str, Array],
-    x: Array,
+    params: Mapping[str, ArrayLike],
+    x: ArrayLike,
     *,
     weights: Array | None = None,
     iterations: int = 60,
@@ -41,7 +42,7 @@ def largest_eigenvalue(
     True
     """
     batch = network.as_batch(params, x)
-    return float(_power(network, dict(params), batch, weights, iterations, seed))
+    return float(_power(network, network.as_params(params), batch, weights, iterations, seed))
 
 
 @partial(jax.jit, static_argnums=(0, 4, 5))
@@ -63,7 +64,7 @@ def _power(
         return root * jax.jvp(outputs, (trained,), (pulled,))[1]
 
     def step(_: int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        v, _ = carry
+        v = carry[0]
         w = apply(v)
         norm = jnp.linalg.norm(w.ravel())
         return w / jnp.where(norm > 0, norm, 1), jnp.vdot(v, w)

@@ -36,7 +36,7 @@ class Activation:
     Examples
     --------
     >>> TANH.c_sigma, TANH.condition_3_1, RELU.condition_3_1
-    (2.5361754332174537, True, False)
+    (2.5361754332174535, True, False)
     """
 
     name: str
@@ -53,7 +53,7 @@ class Activation:
         object.__setattr__(self, "_tied", _tie(self.value, self.derivative))
 
     def __call__(self, z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """Return $\\sigma(z)$, differentiated by `derivative`."""
+        r"""Return $\sigma(z)$, differentiated by `derivative`."""
         return self._tied(z)
 
     @property
@@ -184,7 +184,8 @@ MISH = Activation(
     lambda z: z * jnp.tanh(_softplus(z)), _mish_slope,
 )  # fmt: skip
 ELU = Activation(
-    "elu", 1.5505188080679272, 1.0, 1.0, False, 0.0, lambda z: jnp.where(z > 0, z, jnp.expm1(jnp.minimum(z, 0))), _elu_slope
+    "elu", 1.5505188080679272, 1.0, 1.0, False, 0.0,
+    lambda z: jnp.where(z > 0, z, jnp.expm1(jnp.minimum(z, 0))), _elu_slope,
 )  # fmt: skip
 SOFTSIGN = Activation(
     "softsign", 5.46406222364552, 1.0, 2.0, False, 0.0, lambda z: z / (1 + jnp.abs(z)), _softsign_slope

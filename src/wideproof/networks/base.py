@@ -21,11 +21,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import Activation
-from wideproof.precision import double
+from wideproof.precision import double_to_numpy
 
 Params = dict[str, Array]
 Linear = Callable[[str, Array], Array]
@@ -109,7 +110,7 @@ class Network(ABC):
         """Return the part of the outputs (or of the targets) that enters the loss."""
         return outputs
 
-    @double
+    @double_to_numpy
     def init(self, seed: int | Array = 0, precision: str = "float64") -> Params:
         """Draw the parameters from the paper's law.
 
@@ -124,24 +125,29 @@ class Network(ABC):
             for i, (name, law) in enumerate(self.laws().items())
         }
 
-    @double
-    def __call__(self, params: Mapping[str, Array], x: Array) -> Float[Array, "n *out"]:
+    @double_to_numpy
+    def __call__(self, params: Mapping[str, ArrayLike], x: ArrayLike) -> Float[Array, "n *out"]:
         """Return the outputs for a batch `x` of shape `(n, *input_shape)`."""
-        return self.forward(self.linear(params), self.as_batch(params, x)).outputs
+        return self.forward(self.linear(self.as_params(params)), self.as_batch(params, x)).outputs
 
-    @double
-    def features(self, params: Mapping[str, Array], x: Array) -> list[Array]:
+    @double_to_numpy
+    def features(self, params: Mapping[str, ArrayLike], x: ArrayLike) -> list[Array]:
         """Return every layer's features for a batch, in order."""
-        return self.forward(self.linear(params), self.as_batch(params, x)).features
+        return self.forward(self.linear(self.as_params(params)), self.as_batch(params, x)).features
 
-    def as_batch(self, params: Mapping[str, Array], x: Array) -> Array:
+    def as_params(self, params: Mapping[str, ArrayLike]) -> Params:
+        """Return the parameters as JAX arrays of their own dtype."""
+        return {name: jnp.asarray(weight) for name, weight in params.items()}
+
+    def as_batch(self, params: Mapping[str, ArrayLike], x: ArrayLike) -> Array:
         """Check the shape of `x` and give it the dtype of the parameters."""
-        if tuple(x.shape[1:]) != self.input_shape:
+        shape = np.shape(x)
+        if shape[1:] != self.input_shape or not shape:
             raise InputError(
-                f"{self.name} takes examples of shape {self.input_shape}, got a batch of shape {tuple(x.shape)}: "
+                f"{self.name} takes examples of shape {self.input_shape}, got a batch of shape {shape}: "
                 "the first axis counts the examples"
             )
-        return jnp.asarray(x, next(iter(params.values())).dtype)
+        return jnp.asarray(x, jnp.asarray(next(iter(params.values()))).dtype)
 
     def matrix(self, weight: Array, fan_in: int) -> Array:
         """Return `weight` as the matrix `(fan_in, fan_out)` that multiplies rows of inputs."""

@@ -128,7 +128,7 @@ class DeepReLU(Network):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The widths $m_1, \\dots, m_L$."""
+        r"""The widths $m_1, \dots, m_L$."""
         return self.width if isinstance(self.width, tuple) else (self.width,) * self.depth
 
     @property

@@ -163,7 +163,7 @@ class DeepRNN(Network):
 
 
 def _recur(linear: Linear, name: str, drive: Array) -> Array:
-    """Run $h_\\ell = \\phi(W h_{\\ell-1} + \\text{drive}_\\ell)$ from $h_0 = 0$, one use of $W$ per step from the second on."""
+    r"""Run $h_\ell = \phi(W h_{\ell-1} + d_\ell)$ from $h_0 = 0$: one use of $W$ per step from the second on."""
     steps = [RELU_CLOSED(drive[:, 0])]
     for t in range(1, drive.shape[1]):
         steps.append(RELU_CLOSED(linear(name, steps[-1]) + drive[:, t]))
@@ -174,7 +174,8 @@ def _require_sequences(network: Network, input_dim: int, length: int) -> None:
     require_positive(network, input_dim=input_dim, length=length)
     if length < 2:
         raise InputError(
-            f"{network.name} needs sequences of length 2 or more, got length {length}: the loss starts at the second step"
+            f"{network.name} needs sequences of length 2 or more, got length {length}: "
+            "the loss starts at the second step"
         )
     if input_dim < 2:
         raise InputError(

@@ -227,7 +227,7 @@ class ResidualReLU(Network):
 
     @property
     def theta(self) -> float:
-        """The scale $\\theta$ of the residual branch."""
+        r"""The scale $\theta$ of the residual branch."""
         return 1 / self.depth if self.residual_scale is None else self.residual_scale
 
     @property

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax.numpy as jnp
 from jax import lax
@@ -153,7 +153,7 @@ def power_hinge(q: float) -> MarginLoss:
 
 
 def canonical(p: float) -> MarginLoss:
-    r"""Return the loss with $-\ell' = \min\{1, \ell^p\}$ exactly, $\ell(0) = 1$: the family that meets 3.2 with no slack.
+    r"""Return the loss with $-\ell' = \min\{1, \ell^p\}$ exactly and $\ell(0) = 1$: it meets 3.2 with no slack.
 
     $\ell(z) = [1 - (1-p) z]_+^{1/(1-p)}$ for $z \ge 0$ and $1 - z$ below; $p = 1$ is `exp_linear`.
     Smooth with $\lambda = p$ for $p \ge 1/2$, not smooth below.
@@ -163,34 +163,17 @@ def canonical(p: float) -> MarginLoss:
     """
     if not 0 < p <= 1:
         raise InputError(f"canonical needs 0 < p <= 1, got {p}")
-    smoothness = p if p >= 0.5 else None
     if p == 1:
-        value, slope = EXP_LINEAR.value, EXP_LINEAR.derivative
-    else:
-        power = 1 / (1 - p)
+        return replace(EXP_LINEAR, name="canonical(1)")
+    power = 1 / (1 - p)
 
-        def base(z: Array) -> Array:
-            return jnp.maximum(1 - (1 - p) * jnp.maximum(z, 0), 0)
-
-        def value(z: Array) -> Array:
-            return jnp.where(z < 0, 1 - z, _power(base(z), power))
-
-        def slope(z: Array) -> Array:
-            return -_power(base(z), p * power)
+    def base(z: Array) -> Array:
+        return jnp.maximum(1 - (1 - p) * jnp.maximum(z, 0), 0)
 
     return MarginLoss(
-        f"canonical({p:g})",
-        "-l' = min(1, l^p), l(0) = 1",
-        p,
-        1.0,
-        1.0,
-        smoothness,
-        1.0,
-        1.0,
-        1.0,
-        value,
-        slope,
-    )
+        f"canonical({p:g})", "-l' = min(1, l^p), l(0) = 1", p, 1.0, 1.0, p if p >= 0.5 else None, 1.0, 1.0, 1.0,
+        lambda z: jnp.where(z < 0, 1 - z, _power(base(z), power)), lambda z: -_power(base(z), p * power),
+    )  # fmt: skip
 
 
 def _power(base: Array, exponent: float) -> Array:

@@ -73,9 +73,9 @@ class Objective:
 
 
 def training_error(outputs: Float[Array, "n *k"], targets: Float[Array, "n *k"], task: Task) -> Float[Array, ""]:
-    """Return the fraction of examples on the wrong side: $y f \\le 0$, or another class scores as high; NaN for regression.
+    r"""Return the fraction of examples on the wrong side: $y f \le 0$, or another class scores as high.
 
-    For sequences an example counts as wrong if any scored step is.
+    It is NaN for regression. For sequences an example counts as wrong if any scored step is.
 
     >>> training_error(jnp.array([0.5, -1.0]), jnp.array([1.0, 1.0]), "binary").item()
     0.5

@@ -32,7 +32,7 @@ class Recipe:
     steps : the step limit.
     target_loss : stop when the loss is at most this.
     stop_at_zero_error : stop when every training example is on the right side.
-    batch : examples per step, a fresh uniform subset without replacement; `None` or the data's size is gradient descent.
+    batch : examples per step, a fresh uniform subset without replacement; `None` or all of them is gradient descent.
     optimizer : `"plain"` as in the papers, or Optax's `"momentum"`, `"nesterov"`, `"adam"`.
     seed : decides the start and the minibatches.
     precision : `"float64"` or `"float32"`.

@@ -1,9 +1,17 @@
 r"""Step sizes: a number, the largest safe one, or the one a theorem asks for.
 
-| rule      | squared loss, half sum          | mean of a $\lambda$-smooth loss               |
-|-----------|---------------------------------|-----------------------------------------------|
-| `"safe"`  | $c / \lambda_{\max}(G(0))$      | $c\, n / (\lambda\, \lambda_{\max}(G(0)))$    |
-| `"paper"` | Du: $c \lambda_0 / n^2$ (fully-connected), $c \lambda_0 H^2 / n^2$ (residual); Allen-Zhu: $c\, \delta / (\rho^{44} m)$ | Zou: $c\, \varphi / (n^3 L^9 m)$, SGD $c\, \varphi B^2 n^{2p-7} / (L^9 m)$; Frei: $c\, \gamma^4 / m$ |
+`"safe"` is the inverse of the largest curvature at the start:
+
+* half sum of squares: $c / \lambda_{\max}(G(0))$,
+* mean of a $\lambda$-smooth loss: $c\, n / (\lambda\, \lambda_{\max}(G(0)))$.
+
+`"paper"` is the scaling of the network's theorem:
+
+* Du et al. 2019: $c \lambda_0 / n^2$ (fully-connected), $c \lambda_0 H^2 / n^2$ (residual), where $\lambda_0$ is the
+  smallest eigenvalue of the last hidden layer's block;
+* Zou et al. 2018: $c\, \varphi / (n^3 L^9 m)$, with minibatches $c\, \varphi B^2 n^{2p-7} / (L^9 m)$;
+* Allen-Zhu et al. 2018: $c\, \delta / (\rho^{44} m)$, $\rho = n L d \log m$, with minibatches $\rho^{42}$;
+* Frei et al. 2019: $c\, \gamma^4 / m$.
 
 Gradient descent on a quadratic is stable below twice the safe step. In the paper's rules $c$ is the constant
 that the theorem leaves unstated (`constant`); with $c = 1$ most of them are far too small to be of use, which is

@@ -246,11 +246,7 @@ def _drive(
         step = lead.step
         while True:
             chunk_end = min(step + min(length, (capacity - 1) * stride(step, unit, thinning)), recipe.steps + 1)
-            limits = Limits(
-                *(np.int64(v) for v in (chunk_end, recipe.steps, unit, recipe.check_unit(lead.data.n))),  # pyright: ignore[reportArgumentType]
-                np.asarray(-np.inf if recipe.target_loss is None else recipe.target_loss, recipe.precision),  # pyright: ignore[reportArgumentType]
-                np.asarray(recipe.divergence_factor, recipe.precision),  # pyright: ignore[reportArgumentType]
-            )
+            limits = _limits(recipe, chunk_end, unit, recipe.check_unit(lead.data.n))
             began = time.perf_counter()
             carry, records = chunk(carry, problem, limits)
             status = np.atleast_1d(np.asarray(carry.status))
@@ -271,6 +267,13 @@ def _drive(
             if over:
                 return runs
             length = int(np.clip(length * CHUNK_SECONDS / max(elapsed, 1e-9), 1, 8 * length))
+
+
+def _limits(recipe: Recipe, chunk_end: int, unit: int, check_unit: int) -> Limits:
+    target = -np.inf if recipe.target_loss is None else recipe.target_loss
+    whole = [jnp.asarray(value, jnp.int64) for value in (chunk_end, recipe.steps, unit, check_unit)]
+    real = [jnp.asarray(value, recipe.precision) for value in (target, recipe.divergence_factor)]
+    return Limits(whole[0], whole[1], whole[2], whole[3], real[0], real[1])
 
 
 def _arrays(runs: list[Run], batched: bool) -> tuple[Problem, Carry]:
@@ -349,7 +352,7 @@ def _stop_request() -> Iterator[Callable[[], bool]]:
 
     def ask(number: int, frame: Any) -> None:
         if asked.is_set():
-            signal.signal(number, old[number])
+            signal.signal(number, old[signal.Signals(number)])
             raise KeyboardInterrupt
         asked.set()
 
