@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from wideproof.errors import InputError
 
@@ -48,15 +49,20 @@ def double_to_numpy(fn: Callable[P, R]) -> Callable[P, R]:
     'numpy'
     """
 
-    def out(leaf: object) -> object:
-        return np.asarray(leaf) if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer) else leaf
-
     @functools.wraps(fn)
     def scoped(*args: P.args, **kwargs: P.kwargs) -> R:
         with jax.enable_x64(True):
-            return jax.tree.map(out, fn(*args, **kwargs))
+            return _to_numpy(fn(*args, **kwargs))
 
     return scoped
+
+
+def _to_numpy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _to_numpy(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_to_numpy(inner) for inner in value]
+    return np.asarray(value) if isinstance(value, jax.Array) and not isinstance(value, Tracer) else value
 
 
 def as_dtype(precision: str) -> np.dtype:

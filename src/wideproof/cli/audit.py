@@ -76,12 +76,13 @@ def _any(answers: list[bool | None]) -> bool | None:
 
 def show_audit(console: Console, found: Audit) -> None:
     """Print an audit as tables."""
+    from rich.markup import escape
     from rich.table import Table
 
     clash, geometry = found.conflicts, found.geometry
     facts = Table.grid(padding=(0, 2))
     shape = " x ".join(map(str, found.input_shape))
-    facts.add_row("data", f"{found.name}: {found.n} examples of {shape}, {found.task}")
+    facts.add_row("data", f"{escape(found.name)}: {found.n} examples of {shape}, {found.task}")
     facts.add_row("norms", f"{found.norms[0]:.6g} to {found.norms[1]:.6g}")
     if found.zero_rows:
         facts.add_row("zero rows", _list(found.zero_rows))
@@ -110,7 +111,7 @@ def show_audit(console: Console, found: Audit) -> None:
 
 def _conflict(found: Audit) -> str:
     clash = found.conflicts
-    first = f" (first: {clash.first[0]} and {clash.first[1]})" if clash.first else ""
+    first = f" (first: {clash.first[0][0]} and {clash.first[0][1]})" if clash.first else ""
     parts = [f"{clash.pairs} pairs of equal inputs have different targets{first}"]
     parts.append(f"least half-sum squared loss {clash.least_square:.6g}")
     if clash.least_error is not None:

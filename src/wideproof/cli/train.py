@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -79,13 +80,14 @@ def train_command(
     Ctrl-C saves the run and says how to resume it. Exit code 0 if it reached what was asked for (a target loss, zero
     error; or the step limit if nothing was asked), 1 if not, 2 if it was interrupted.
     """
-    from wideproof.data import PAPERS_NEED
+    from wideproof.data import GENERATORS, PAPERS_NEED
     from wideproof.data import prepare as prepared
     from wideproof.networks import NETWORKS, build
     from wideproof.training import Recipe, train
 
     named = NETWORKS.get(network)
-    if kind is None and named is not None and named.data_kind != "vectors":
+    generated = source.partition(":")[0] in GENERATORS and not Path(source).exists()  # has a kind of its own
+    if kind is None and named is not None and named.data_kind != "vectors" and not generated:
         kind = named.data_kind
     data = find_data(source, target, classes, limit, header, kind, task)
     options: dict[str, Any] = {"width": width, "activation": activation, "c_res": c_res,
@@ -158,7 +160,7 @@ def _finish(run: Run, folder: Path, plot: Path | None, json: bool, quiet: bool) 
         if run.advice:
             _say(run.advice)
         if run.status is Status.RUNNING:
-            _say(f"resume it with: wideproof resume {folder}")
+            _say(f"resume it with: wideproof resume {shlex.quote(str(folder))}")
         else:
             _say(f"saved in {folder}" + (f", curve in {plot}" if plot else ""))
     interrupted = run.status is Status.RUNNING

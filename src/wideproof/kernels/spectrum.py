@@ -63,7 +63,7 @@ def _power(
         pulled = gradient(network, params, line, cotangent)
         return root * jax.jvp(outputs, (trained,), (pulled,))[1]
 
-    def step(_: int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+    def step(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         v = carry[0]
         w = apply(v)
         norm = jnp.linalg.norm(w.ravel())

@@ -63,6 +63,8 @@ def require_figure_path(path: Path) -> str:
         raise InputError(f"figures are written as .svg or .png, got {path.name!r}")
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}; create it first")
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a directory; choose another name")
     return kind
 
 

@@ -21,10 +21,10 @@ def curve(
     """Return positive `values` against `steps` as lines of text; values that are not positive are left out.
 
     >>> print(curve([0, 1, 2, 3], [1, 0.1, 0.01, 0.001], width=8, height=3))
-        1 ┤⠑⢄
-          │  ⠑⢄⡀
-    0.001 ┤    ⠈⠢
-           0    3
+        1 ┤⠑⠢⡀
+          │  ⠈⠑⢄⡀
+    0.001 ┤     ⠈⠢⢄
+           0      3
     """
     steps, values = np.asarray(steps, float), np.asarray(values, float)
     good = np.isfinite(values) & (values > 0)
@@ -50,7 +50,7 @@ def curve(
         labels[height // 2] = f"{10 ** (top - (top - bottom) * (height // 2) / (height - 1)):.2g}"
     margin = max(map(len, labels))
     lines = [
-        f"{label:>{margin}} {'┤' if label else '│'}{''.join(chr(0x2800 + c) for c in row)}".rstrip("\u2800")
+        f"{label:>{margin}} {'┤' if label else '│'}{''.join(chr(0x2800 + c) if c else ' ' for c in row)}".rstrip()
         for label, row in zip(labels, cells, strict=True)
     ]
     last = f"{math.floor(steps[-1])}"

@@ -26,6 +26,7 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from wideproof.data import AnyDataset
@@ -40,7 +41,7 @@ from wideproof.training.recipe import Recipe
 
 
 @double
-def step_size_for(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+def step_size_for(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> float:
     """Return the number that `recipe.step_size` stands for, at the start `params`.
 
     >>> from wideproof.data import load, prepare
@@ -61,7 +62,7 @@ def step_size_for(network: Network, params: Mapping[str, Array], data: AnyDatase
     return found
 
 
-def _safe(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+def _safe(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> float:
     objective = recipe.objective
     curvature = objective.curvature(data.n)
     if curvature is None:
@@ -69,7 +70,7 @@ def _safe(network: Network, params: Mapping[str, Array], data: AnyDataset, recip
     return 1 / (curvature * largest_eigenvalue(network, params, data.x))
 
 
-def _local(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> Array:
+def _local(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> Array:
     """Return the second derivatives at the start, for losses without a global bound; 1/n where a kink hides them."""
     loss = recipe.objective.loss
     assert isinstance(loss, MarginLoss)
@@ -78,11 +79,11 @@ def _local(network: Network, params: Mapping[str, Array], data: AnyDataset, reci
     return jnp.where(second > 0, second, 1.0) / data.n
 
 
-def _paper(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+def _paper(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> float:
     return _PAPERS[network.paper](network, params, data, recipe)
 
 
-def _du(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+def _du(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> float:
     """Theorems 5.1, 6.1, 7.1, with the smallest eigenvalue of the last hidden layer's block at the start."""
     depth: int = network.depth  # pyright: ignore[reportAttributeAccessIssue]
     block = np.asarray(gram(network, params, data.x, [f"W{depth}"]))
@@ -91,7 +92,7 @@ def _du(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe:
     return lambda_0 * scale / data.n**2 * _per_mean(recipe, data.n)
 
 
-def _zou(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+def _zou(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> float:
     """Theorems 4.1 and 4.5 with the factor of the separation that their proofs use."""
     depth: int = network.depth  # pyright: ignore[reportAttributeAccessIssue]
     widths: tuple[int, ...] = network.widths  # pyright: ignore[reportAttributeAccessIssue]
@@ -104,7 +105,7 @@ def _zou(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe
     return separation * recipe.batch**2 * data.n ** (2 * p - 7) / (depth**9 * min(widths))
 
 
-def _allen_zhu(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+def _allen_zhu(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> float:
     """Theorems 1 and 2: the step of the first, and the consistent reading of the second's."""
     width: int = network.width  # pyright: ignore[reportAttributeAccessIssue]
     length, outputs = data.target_shape
@@ -115,7 +116,7 @@ def _allen_zhu(network: Network, params: Mapping[str, Array], data: AnyDataset, 
     return delta / (rho**power * width) * _per_mean(recipe, data.n)
 
 
-def _frei(network: Network, params: Mapping[str, Array], data: AnyDataset, recipe: Recipe) -> float:
+def _frei(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> float:
     """Theorem 3.5's first bound, with the margin estimated from the sample."""
     width: int = network.width  # pyright: ignore[reportAttributeAccessIssue]
     gamma = margin(data.x, data.y, bracket=False).estimate

@@ -168,7 +168,7 @@ def begin(network: Network, data: AnyDataset, recipe: Recipe) -> Run:
     _require_fit(network, data, recipe)
     params = network.init(recipe.seed, recipe.precision)
     initial = {name: np.asarray(weight) for name, weight in params.items()}
-    trained = {name: params[name] for name in network.trained_names}
+    trained = {name: jnp.asarray(params[name]) for name in network.trained_names}
     step_size = step_size_for(network, params, data, recipe)
     carry = start(recipe, trained, jnp.asarray(step_size, recipe.precision))
     return Run(

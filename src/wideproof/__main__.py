@@ -1,0 +1,5 @@
+"""`python -m wideproof` is `wideproof`."""
+
+from wideproof.cli import main
+
+main()

@@ -1,0 +1,103 @@
+"""The documentation is code that ran: every Python block of every page, and every link inside the project."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+LINKED = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<!\!)\[[^\]]+\]\(([^)\s]+)\)")
+
+
+def blocks(text: str) -> list[tuple[int, str]]:
+    """Return the Python blocks of a page with the line each begins on.
+
+    >>> blocks("a\\n```python\\nx = 1\\n```\\n")
+    [(3, 'x = 1\\n')]
+    """
+    return [(text[: found.start(1)].count("\n") + 1, found[1]) for found in _BLOCK.finditer(text)]
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors that a page's headings make.
+
+    >>> sorted(anchors("# Sharp bits\\n## float64, no flags\\n"))
+    ['float64-no-flags', 'sharp-bits']
+    """
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": f"docs_{page.stem}"}
+    for line, code in blocks(page.read_text(encoding="utf-8")):
+        program = compile("\n" * (line - 1) + code, str(page), "exec")  # errors name the page and the line
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(program, namespace)
+
+
+def broken_links(page: Path) -> list[str]:
+    broken = []
+    for link in _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if link.startswith(("https://", "http://", "mailto:")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text(encoding="utf-8"))):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.stem)
+def test_links_resolve(page: Path):
+    assert broken_links(page) == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text("# Here\n[a](missing.md) [b](#here) [c](#there) [d](https://example.org)\n")
+    assert broken_links(page) == ["missing.md", "#there"]
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [page.name for page in PAGES if page.name not in navigation] == []
+
+
+def test_tables_list_everything_there_is():
+    from wideproof.data import BUNDLED, GENERATORS
+    from wideproof.data.preparation import STEPS
+    from wideproof.networks import ACTIVATIONS, NETWORKS
+    from wideproof.training import LOSSES
+
+    for page, names in (
+        ("networks.md", [*NETWORKS, *ACTIVATIONS]),
+        ("training.md", list(LOSSES)),
+        ("data.md", [*BUNDLED, *GENERATORS, *STEPS]),
+    ):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert [name for name in names if f"`{name}" not in text] == [], page
+
+
+def test_activation_table_has_the_constants_of_the_code():
+    from wideproof.networks import ACTIVATIONS
+
+    text = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
+    for name, activation in ACTIVATIONS.items():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        smoothness = "–" if activation.smoothness is None else f"{activation.smoothness:.5g}"
+        yes = {True: "yes", False: "no"}
+        expected = [f"{activation.c_sigma:.6f}", f"{activation.lipschitz:.5g}", smoothness]
+        assert cells[2:] == [*expected, yes[activation.condition_3_1], yes[activation.condition_3_2]], name

@@ -1,0 +1,35 @@
+"""Every example runs to its end, with warnings as errors, in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 6
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(path: Path, tmp_path: Path):
+    environment = os.environ | {"PYTHONWARNINGS": "error", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, str(path)], cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for figure in tmp_path.glob("*.svg"):
+        assert "<svg" in figure.read_text(encoding="utf-8")
+        assert figure.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_has_cells_and_a_title(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith('"""')
+    assert "\n# %% [markdown]\n# # " in text
