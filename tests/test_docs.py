@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+EXTERNAL = ("https://", "http://", "mailto:")
 LINKED = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -50,7 +51,7 @@ def test_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def broken_links(page: Path) -> list[str]:
     broken = []
     for link in _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
-        if link.startswith(("https://", "http://", "mailto:")):
+        if link.startswith(EXTERNAL):
             continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page

@@ -41,7 +41,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
     """Write arrays and JSON-ready metadata as one safetensors file, atomically."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     write_bytes(path, to_bytes(arrays, {"wideproof": json.dumps(metadata, allow_nan=False)}))
 
 

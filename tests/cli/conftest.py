@@ -8,6 +8,7 @@ import pytest
 
 from wideproof.cli import main
 
+
 class Answer(NamedTuple):
     code: int
     out: str

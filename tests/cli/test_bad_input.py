@@ -57,7 +57,10 @@ def content(rows, kind):
 @pytest.mark.parametrize(
     ("kind", "patterns"),
     [
-        ("nan", (r"t\.csv, line 5, column 1 \('weight'\) holds 'nan', a missing value", "fill it in or remove the row")),
+        (
+            "nan",
+            (r"t\.csv, line 5, column 1 \('weight'\) holds 'nan', a missing value", "fill it in or remove the row"),
+        ),
         ("empty field", (r"t\.csv, line 5, column 1 \('weight'\) is empty", "fill it in or remove the row")),
         ("infinite", (r"t\.csv, line 5, column 1 \('weight'\) holds -inf", "finite number")),
         ("nan target", (r"t\.csv, line 4, column 3 \('label'\) holds 'nan'", "remove the row")),
@@ -87,6 +90,13 @@ def test_a_missing_file_and_a_directory(cli, tmp_path):
     (tmp_path / "t.xlsx").write_text("")
     refused(cli("train", "t.xlsx"), r"t\.xlsx ends in '\.xlsx'", r"save it as one of \.csv")
     assert listing(tmp_path) == {"folder.csv": None, "t.xlsx": b""}
+
+
+def test_odd_names_and_fields_stay_one_sentence(cli, tmp_path):
+    name = "a[bold]b[red].csv"
+    refused(cli("audit", name), re.escape(f"{name} is no file here"))
+    (tmp_path / name).write_text('1,2,0\n"two\nlines",3,1\n4,5,0\n')
+    refused(cli("audit", name), re.escape(name), "line 3, column 0 holds the text 'two lines'")
 
 
 def test_bad_arrays(cli, tmp_path, rows):
@@ -169,11 +179,20 @@ def test_bad_arrays(cli, tmp_path, rows):
         (("--seed", -1), ("seed is a whole number >= 0, got -1",)),
         (("--record-every", -1), ("record_every is a whole number >= 0, got -1",)),
         (("--target-loss", "nan"), ("target_loss is a number, got nan",)),
+        (("--target-loss", "inf"), ("target_loss is", "got inf")),
+        (("--seed", 2**63), ("seed is a whole number", "got 9223372036854775808")),
+        (("--steps", 10**20), ("steps is a whole number", "got 1")),
+        (("--record-every", 10**20), ("record_every is a whole number", "got 1")),
+        (("--out", "long" * 100), ("longlong", "File name too long", "choose another")),
+        (("--plot", "long" * 100 + ".svg"), ("longlong", "File name too long", "choose another")),
         (("--trained", "everything"), ("can train hidden, output", "got everything")),
         (("--filter-size", 3), ("fully-connected has no option filter_size", "it has .*width")),
         (("--network", "deep-relu", "--activation", "tanh"), ("deep-relu has no option activation",)),
         (("--network", "elman-rnn", "--depth", 2, "--prepare", "none"), ("elman-rnn", "sequences")),
-        (("--network", "conv-residual", "--prepare", "none"), ("conv-residual takes images", "load the data as images")),
+        (
+            ("--network", "conv-residual", "--prepare", "none"),
+            ("conv-residual takes images", "load the data as images"),
+        ),
         (("--network", "residual", "--c-res", 0), ("residual needs c_res > 0", "between 0 and 1", "got 0")),
         (("--limit", 0), ("`limit` is 0", "keep at least one example")),
         (("--classes", "0,1"), ("makes its own targets: leave out `classes`",)),

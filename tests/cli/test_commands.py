@@ -259,7 +259,8 @@ def test_settings_reach_the_run(cli, tmp_path):
         "train", "iris", "--classes", "setosa,virginica", "--limit", 12, "--prepare", "standardize,unit",
         "--network", "residual", "--width", 16, "--depth", 2, "--activation", "tanh", "--c-res", 0.25,
         "--trained", "hidden", "--loss", "canonical(0.75)", "--step-size", 0.01, "--steps", 12, "--batch", 4,
-        "--optimizer", "nesterov", "--seed", 7, "--precision", "float32", "--record-every", 3, "--out", "run", "--quiet",
+        "--optimizer", "nesterov", "--seed", 7, "--precision", "float32", "--record-every", 3, "--quiet",
+        "--out", "run",
     )  # fmt: skip
     assert (answer.code, answer.err) == (0, "")
     run = Run.load(tmp_path / "run")

@@ -8,9 +8,7 @@ SEQUENCES = "sequences:n=6,length=3,features=4,separation=0.3"
 
 def listing(folder):
     """Everything below a folder, with the bytes of files."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")
-    }
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 def same_bits(left, right):

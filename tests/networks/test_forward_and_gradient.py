@@ -25,9 +25,7 @@ def by_reference(network, params, x, c):
         if network.name == "fully-connected":
             f, layers, grad = reference.fully_connected(params, xi, ci, network.activation.name, network.depth)
         elif network.name == "residual":
-            f, layers, grad = reference.residual(
-                params, xi, ci, network.activation.name, network.depth, network.c_res
-            )
+            f, layers, grad = reference.residual(params, xi, ci, network.activation.name, network.depth, network.c_res)
         elif network.name == "conv-residual":
             f, layers, grad = reference.conv_residual(
                 params, xi, ci, network.activation.name, network.depth, network.c_res, network.filter_size
@@ -82,9 +80,7 @@ def test_gradient_agrees_with_finite_differences(network, rng):
     for name in network.trained_names:
         direction = rng.normal(size=params[name].shape)
         step = 1e-6
-        up, down = (
-            np.vdot(c, network({**params, name: params[name] + s * step * direction}, x)) for s in (1, -1)
-        )
+        up, down = (np.vdot(c, network({**params, name: params[name] + s * step * direction}, x)) for s in (1, -1))
         assert np.vdot(found[name], direction) == pytest.approx((up - down) / (2 * step), rel=1e-6, abs=1e-8)
 
 

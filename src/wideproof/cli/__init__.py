@@ -6,6 +6,7 @@ Exit codes answer the question that was asked: 0 yes, 1 no, 2 could not tell (ba
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -17,7 +18,8 @@ from wideproof.errors import InputError
 
 app = typer.Typer(
     name="wideproof",
-    help="Train wide neural networks as the global-convergence theorems write them, and audit data against their assumptions.",
+    help="Train wide neural networks as the global-convergence theorems write them, "
+    "and audit data against their assumptions.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -47,16 +49,24 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {_escaped(str(error))}")
-        sys.exit(2)
+        _fail(str(error))
     except KeyboardInterrupt:
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output went away, as with `| head`
         sys.stderr.close()
         sys.exit(2)
+    except OSError as error:  # a path that the system cannot even look at, such as a name that is too long
+        _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or error}; choose another path")
+
+
+def _fail(sentence: str) -> NoReturn:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"[bold red]error:[/] {_escaped(sentence)}")
+    sys.exit(2)
 
 
 def _escaped(text: str) -> str:
+    """Return the message as one line (a quoted field of a table may hold several) in which brackets are brackets."""
     from rich.markup import escape
 
-    return escape(text)
+    return escape(" ".join(text.splitlines()))

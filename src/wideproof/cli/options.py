@@ -22,10 +22,15 @@ Source = Annotated[
         show_default=False,
     ),
 ]
-Target = Annotated[str | None, typer.Option(help="Target column: its name or position (default: the last), or a key of an .npz.")]  # fmt: skip
+Target = Annotated[
+    str | None, typer.Option(help="Target column: its name or position (default: the last), or a key of an .npz.")
+]
 Classes = Annotated[str | None, typer.Option(help="Keep these classes, as in 0,1; two of them become -1 and +1.")]
 Limit = Annotated[int | None, typer.Option(help="Keep at most this many examples, balanced over classes.")]
-Header = Annotated[bool | None, typer.Option("--header/--no-header", help="Whether a text file names its columns (default: found out).")]  # fmt: skip
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether a text file names its columns (default: found out)."),
+]
 Kind = Annotated[str | None, typer.Option(help="Read the examples as vectors, images or sequences.")]
 Task = Annotated[str, typer.Option(help="auto, binary, multiclass or regression.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float
 
 from wideproof.errors import InputError
@@ -87,8 +86,33 @@ def _huber(z: Array) -> Array:
     return jnp.where(z <= 0, 0.5 - z, 0.5 * jnp.square(_short(jnp.maximum(z, 0))))
 
 
+_FAR = -5.0  # below, the normal distribution function is taken from its continued fraction
+
+
+def _mills(z: Array) -> Array:
+    """The Mills ratio Φ(z)/φ(z) for z <= -5, by its continued fraction 1/(x + 1/(x + 2/(x + ...))), x = -z."""
+    x = -jnp.minimum(z, _FAR)
+    tail = x
+    for k in range(40, 0, -1):
+        tail = x + k / tail
+    return 1 / tail
+
+
+def _log_phi(z: Array) -> Array:
+    return -0.5 * z * z - 0.5 * math.log(2 * math.pi)
+
+
+def _probit(z: Array) -> Array:
+    """-log Φ(z), to full relative precision in both tails (JAX's own `log_ndtr` loses digits there)."""
+    upper = -jnp.log1p(-0.5 * lax.erfc(jnp.maximum(z, 0) * math.sqrt(0.5)))
+    middle = -jnp.log(0.5 * lax.erfc(-jnp.clip(z, _FAR, 0) * math.sqrt(0.5)))
+    far = -_log_phi(jnp.minimum(z, _FAR)) - jnp.log(_mills(z))
+    return jnp.where(z > 0, upper, jnp.where(z > _FAR, middle, far))
+
+
 def _probit_slope(z: Array) -> Array:
-    return -jnp.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+    near = jnp.maximum(z, _FAR)
+    return jnp.where(z > _FAR, -jnp.exp(_log_phi(near)) / (0.5 * lax.erfc(-near * math.sqrt(0.5))), -1 / _mills(z))
 
 
 LOGISTIC = MarginLoss(
@@ -128,7 +152,7 @@ PROBIT = MarginLoss(
     None,
     None,
     math.log(2),
-    lambda z: -log_ndtr(z),
+    _probit,
     _probit_slope,
 )
 SIGMOID_LOSS = MarginLoss(

@@ -40,8 +40,6 @@ class Objective:
     reduction: Literal["half_sum", "mean"]
 
     def __post_init__(self) -> None:
-        if self.reduction not in ("half_sum", "mean"):
-            raise InputError(f"the loss is taken as 'half_sum' or 'mean', got {self.reduction!r}")
         if self.reduction == "half_sum" and not isinstance(self.loss, SquaredLoss):
             raise InputError(f"half_sum goes with the squared loss; {self.loss.name} is averaged: take 'mean'")
 

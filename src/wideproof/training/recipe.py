@@ -90,6 +90,8 @@ class Recipe:
     @property
     def objective(self) -> Objective:
         """The loss with its normalization."""
+        if self.reduction not in ("auto", "half_sum", "mean"):
+            raise InputError(f"the loss is taken as 'half_sum' or 'mean', got {self.reduction!r}")
         loss = get_loss(self.loss)
         default = "half_sum" if isinstance(loss, SquaredLoss) else "mean"
         return Objective(loss, default if self.reduction == "auto" else self.reduction)  # pyright: ignore[reportArgumentType]

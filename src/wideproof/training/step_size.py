@@ -74,7 +74,7 @@ def _local(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, 
     """Return the second derivatives at the start, for losses without a global bound; 1/n where a kink hides them."""
     loss = recipe.objective.loss
     assert isinstance(loss, MarginLoss)
-    margins = network.scored(network(params, data.x)) * network.scored(jnp.asarray(data.y))
+    margins = network.scored(jnp.asarray(network(params, data.x))) * network.scored(jnp.asarray(data.y))
     second = jax.grad(lambda z: jnp.sum(loss.derivative(z)))(margins)
     return jnp.where(second > 0, second, 1.0) / data.n
 
@@ -125,7 +125,7 @@ def _frei(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, r
 
 def _per_mean(recipe: Recipe, n: int) -> float:
     """Du's and Allen-Zhu's steps are for a sum over examples; for the mean they are n times larger."""
-    return n if recipe.objective.reduction == "mean" else 1
+    return float(n) if recipe.objective.reduction == "mean" else 1.0
 
 
 _PAPERS = {"du2019": _du, "zou2018": _zou, "allenzhu2018": _allen_zhu, "frei2019": _frei}

@@ -211,9 +211,8 @@ def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
 
 
 def _reopen(run: Run) -> Run:
-    """Undo what a step limit wrote: the state goes on, and a record that was only the last one goes."""
-    thinning = run.recipe.record_every == 0
-    keep = np.array([k % stride(int(k), run.record_unit, thinning) == 0 for k in run.steps], bool)
+    """Undo what a step limit wrote: the last step is evaluated again, and recorded only if it is due."""
+    keep = run.steps < run.step
     return dataclasses.replace(
         run,
         status=Status.RUNNING,
@@ -230,6 +229,9 @@ def _drive(
     progress: Callable[[Progress], None] | None,
 ) -> list[Run]:
     """Run chunks until every run has stopped or the user asks to; several runs go as one batch."""
+    taken = sorted({"loss", "error", "step"} & set(measures))
+    if taken:
+        raise InputError(f"{', '.join(taken)} is recorded in any case: choose another name in `record`")
     lead, batched = runs[0], len(runs) > 1
     recipe, unit, thinning = lead.recipe, lead.record_unit, lead.recipe.record_every == 0
     problem, carry = _arrays(runs, batched)

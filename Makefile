@@ -1,0 +1,63 @@
+# Everything runs in a virtual environment of its own; only Python >= 3.11 and make are needed.
+PYTHON ?= python3
+VENV   ?= .venv
+WORKERS ?= 2
+
+BIN := $(VENV)/bin
+# `pip install --group` came with pip 25.1.
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+DEMO := wideproof-demo
+DIGITS := digits --classes 0,1 --limit 200 --prepare whiten,unit
+
+.PHONY: help demo test test-all lint types docs benchmark clean
+.DEFAULT_GOAL := help
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 18
+
+demo: $(VENV)/.installed  ## audit and train on handwritten digits, one minute
+	$(BIN)/wideproof audit $(DIGITS); echo "exit code $$?"
+	rm -rf $(DEMO) && mkdir $(DEMO)
+	$(BIN)/wideproof train $(DIGITS) --network fully-connected --activation tanh --depth 3 --width 512 \
+	  --target-loss 1e-6 --out $(DEMO)/run --plot $(DEMO)/loss.svg
+	@echo "Open $(DEMO)/loss.svg for the loss curve; the run is in $(DEMO)/run (wideproof show $(DEMO)/run)."
+
+test: $(VENV)/.dev  ## run the tests, without the slow ones
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" --doctest-modules --doctest-glob=README.md src README.md tests
+
+test-all: $(VENV)/.dev  ## run all tests, minutes
+	$(BIN)/python -m pytest -n $(WORKERS) --doctest-modules --doctest-glob=README.md src README.md tests
+
+lint: $(VENV)/.dev  ## check style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## check types
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+docs: $(VENV)/.docs  ## build the site into site/
+	$(BIN)/mkdocs build --strict
+
+benchmark: $(VENV)/.dev  ## measure steps per second (PyTorch is compared if it is installed)
+	$(BIN)/python benchmarks/training.py
+
+clean:  ## remove everything that make wrote
+	rm -rf $(VENV) $(DEMO) site dist .pytest_cache .ruff_cache .hypothesis
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp file for each set of dependencies, made again when pyproject.toml changes.
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade "pip>=25.1"
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(PIP) install --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	$(PIP) install --group dev
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(PIP) install --group docs
+	touch $@
