@@ -181,7 +181,7 @@ def test_bad_arrays(cli, tmp_path, rows):
         (("--target-loss", "nan"), ("target_loss is a number, got nan",)),
         (("--target-loss", "inf"), ("target_loss is", "got inf")),
         (("--seed", 2**63), ("seed is a whole number", "got 9223372036854775808")),
-        (("--steps", 10**20), ("steps is a whole number", "got 1")),
+        (("--steps", 10**20), ("steps is a whole number.*got 1",)),
         (("--record-every", 10**20), ("record_every is a whole number", "got 1")),
         (("--out", "long" * 100), ("longlong", "File name too long", "choose another")),
         (("--plot", "long" * 100 + ".svg"), ("longlong", "File name too long", "choose another")),
