@@ -175,13 +175,13 @@ def test_bad_arrays(cli, tmp_path, rows):
         (("--step-size", "inf"), ("step size is a number >= 0, got inf",)),
         (("--step-size", "big"), ("the step size is a number, 'safe' or 'paper', got 'big'",)),
         (("--constant", 0), ("constant of a step-size rule is > 0, got 0",)),
-        (("--steps", -1), ("steps is a whole number >= 0, got -1",)),
-        (("--seed", -1), ("seed is a whole number >= 0, got -1",)),
-        (("--record-every", -1), ("record_every is a whole number >= 0, got -1",)),
+        (("--steps", -1), ("steps is a whole number >= 0", "got -1")),
+        (("--seed", -1), ("seed is a whole number >= 0", "got -1")),
+        (("--record-every", -1), ("record_every is a whole number >= 0", "got -1")),
         (("--target-loss", "nan"), ("target_loss is a number, got nan",)),
         (("--target-loss", "inf"), ("target_loss is", "got inf")),
         (("--seed", 2**63), ("seed is a whole number", "got 9223372036854775808")),
-        (("--steps", 10**20), ("steps is a whole number.*got 1",)),
+        (("--steps", 10**20), ("steps is a whole number", "got 1")),
         (("--record-every", 10**20), ("record_every is a whole number", "got 1")),
         (("--out", "long" * 100), ("longlong", "File name too long", "choose another")),
         (("--plot", "long" * 100 + ".svg"), ("longlong", "File name too long", "choose another")),
@@ -463,7 +463,7 @@ def odd_status(path):
         ("data.safetensors", cut, (r"run/data\.safetensors is damaged",)),
         ("data.safetensors", alter_data, ("two_classes.* does not match its digest", "the file was changed")),
         ("data.safetensors", other_data, ("run holds the state of another data set", "do not belong together")),
-        ("data.safetensors", lose_meta, ("data", "damaged", "digest")),
+        ("data.safetensors", lose_meta, ("run", "damaged", "digest")),
     ],
 )
 def test_a_damaged_run(cli, run, tmp_path, command, file, damage, patterns):
@@ -476,7 +476,7 @@ def test_a_damaged_run(cli, run, tmp_path, command, file, damage, patterns):
 
 def test_resume_settings(cli, run, tmp_path):
     before = listing(tmp_path)
-    refused(cli("resume", "run", "--steps", -1), "steps is a whole number >= 0, got -1")
+    refused(cli("resume", "run", "--steps", -1), "steps is a whole number >= 0", "got -1")
     refused(cli("resume", "run", "--plot", "loss.txt"), r"\.svg or \.png, got 'loss\.txt'")
     refused(cli("show", "run", "--plot", "nowhere/loss.png"), "no folder nowhere")
     assert listing(tmp_path) == before

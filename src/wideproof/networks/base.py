@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
 import jax
@@ -26,7 +27,7 @@ from jaxtyping import Array, Float
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import Activation
-from wideproof.precision import double_to_numpy
+from wideproof.precision import as_dtype, double_to_numpy
 
 Params = dict[str, Array]
 Linear = Callable[[str, Array], Array]
@@ -120,10 +121,8 @@ class Network(ABC):
         precision : `"float64"` or `"float32"`; both round the same draw.
         """
         key = jax.random.key(seed) if isinstance(seed, int | np.integer) else seed
-        return {
-            name: law.sample(jax.random.fold_in(key, i), np.dtype(precision))
-            for i, (name, law) in enumerate(self.laws().items())
-        }
+        drawn = _draw(self, key, as_dtype(precision))
+        return {name: drawn[name] for name in self.laws()}
 
     @double_to_numpy
     def __call__(self, params: Mapping[str, ArrayLike], x: ArrayLike) -> Float[Array, "n *out"]:
@@ -163,6 +162,11 @@ class Network(ABC):
             value = getattr(self, f.name)
             shown.append(f"{f.name}={value.name if isinstance(value, Activation) else value}")
         return f"{self.name}({', '.join(shown)})"
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def _draw(network: Network, key: Array, dtype: np.dtype) -> Params:
+    return {name: law.sample(jax.random.fold_in(key, i), dtype) for i, (name, law) in enumerate(network.laws().items())}
 
 
 class Linearization(NamedTuple):
