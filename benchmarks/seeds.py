@@ -1,6 +1,6 @@
 """32 seeds of the tiny case in one call, against one `train` after another, on whatever device JAX finds.
 
-    python benchmarks/seeds.py [--json FILE] [--steps 2000] [--count 32]
+python benchmarks/seeds.py [--json FILE] [--steps 2000] [--count 32]
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from training import problem, seeds
 
+from training import problem, seeds
 from wideproof.training import Recipe, train, train_many
 from wideproof.training.loop import compiled
 

@@ -64,6 +64,12 @@ right.semilogy(whole.steps, whole.records["gradient_norm"], color="0.4", ls=":",
 right.set_ylabel("gradient norm")
 axes.grid(alpha=0.25)
 handles = axes.get_legend_handles_labels(), right.get_legend_handles_labels()
-axes.legend(handles[0][0] + handles[1][0], handles[0][1] + handles[1][1], frameon=False, loc="center right")
+axes.legend(
+    handles[0][0] + handles[1][0],
+    handles[0][1] + handles[1][1],
+    loc="lower left",
+    bbox_to_anchor=(0.08, 0.02),
+    frameon=False,
+)
 for suffix in ("svg", "png"):
     print("wrote", save_figure(figure, f"record.{suffix}"))

@@ -9,13 +9,34 @@ run = wp.train(network, data, wp.Recipe(target_loss=1e-6))
 
 __version__ = "0.1.0"
 
-from wideproof.data import audit as audit
-from wideproof.data import load as load
-from wideproof.data import prepare as prepare
-from wideproof.errors import InputError as InputError
-from wideproof.networks import build as build
-from wideproof.training import Recipe as Recipe
-from wideproof.training import Run as Run
-from wideproof.training import resume as resume
-from wideproof.training import train as train
-from wideproof.training import train_many as train_many
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wideproof.data import audit as audit
+    from wideproof.data import load as load
+    from wideproof.data import prepare as prepare
+    from wideproof.errors import InputError as InputError
+    from wideproof.networks import build as build
+    from wideproof.training import Recipe as Recipe
+    from wideproof.training import Run as Run
+    from wideproof.training import resume as resume
+    from wideproof.training import train as train
+    from wideproof.training import train_many as train_many
+
+_HOME = {
+    "audit": "data", "load": "data", "prepare": "data", "InputError": "errors", "build": "networks",
+    "Recipe": "training", "Run": "training", "resume": "training", "train": "training", "train_many": "training",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `wideproof --help` and `wideproof.data` need no JAX."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'wideproof' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"wideproof.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

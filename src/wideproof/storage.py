@@ -30,6 +30,7 @@ def write_bytes(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+            os.fchmod(file.fileno(), 0o644)
         os.replace(temporary, path)
     except OSError as error:
         if temporary is not None:
@@ -83,6 +84,9 @@ def new_folder(path: Path) -> Iterator[Path]:
     """
     if path.exists() or path.is_symlink():
         raise InputError(f"{path} exists already: resume it, or choose another folder")
+    file = next((parent for parent in path.absolute().parents if parent.exists() and not parent.is_dir()), None)
+    if file is not None:
+        raise InputError(f"cannot create {path}: {file} is not a folder; choose another folder")
     made = [parent for parent in path.absolute().parents if not parent.exists()]
     try:
         path.absolute().parent.mkdir(parents=True, exist_ok=True)

@@ -264,7 +264,7 @@ def test_settings_reach_the_run(cli, tmp_path):
     )  # fmt: skip
     assert (answer.code, answer.err) == (0, "")
     run = Run.load(tmp_path / "run")
-    assert (run.network.activation.name, run.network.c_res, run.network.trained) == ("tanh", 0.25, ("hidden",))
+    assert (run.network.activation.name, run.network.c_res, run.network.trained) == ("tanh", 0.25, ("hidden",))  # pyright: ignore[reportAttributeAccessIssue]
     assert (run.recipe.loss, run.recipe.batch, run.recipe.optimizer) == ("canonical(0.75)", 4, "nesterov")
     assert (run.recipe.seed, run.recipe.precision, run.step_size) == (7, "float32", 0.01)
     assert run.steps.tolist() == [0, 3, 6, 9, 12]

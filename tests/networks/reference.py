@@ -141,7 +141,7 @@ def deep_relu(params, x, c, depth):
 
 
 def residual_relu(params, x, c, depth, theta):
-    """Frei et al. (2019): q_{l-1} = q_l + theta W_l Sigma_l q_l; gradient theta^{1(2<=l<=L)} x_{l-1} (Sigma_l q_l)^T; 1{z >= 0}."""
+    """Frei et al. (2019): q_{l-1} = q_l + theta W_l Sigma_l q_l, gradient theta x_{l-1} (Sigma_l q_l)^T; 1{z >= 0}."""
     layers, masks = [x], []
     for i in range(1, depth + 2):
         z = params[f"W{i}"].T @ layers[-1]
@@ -159,7 +159,7 @@ def residual_relu(params, x, c, depth, theta):
 
 
 def deep_rnn(weights, x, c):
-    """Allen-Zhu et al. (2018) for layers `weights = [(A, W), ...]` and `B`; e_l = D_l (B^T c_l + W^T e_{l+1}); 1{g >= 0}."""
+    """Allen-Zhu et al. (2018), layers `[(A, W), ...]` and `B`: e_l = D_l (B^T c_l + W^T e_{l+1}); 1{g >= 0}."""
     layers, b = weights
     inputs, hidden, masks = x, [], []
     for a, w in layers:

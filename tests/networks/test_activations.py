@@ -48,7 +48,7 @@ def largest(f):
     z = np.linspace(-8, 8, 160_001)
     best = z[np.argmax(np.abs(f(z)))]
     local = optimize.minimize_scalar(lambda t: -np.abs(f(np.float64(t))), bounds=(best - 1e-3, best + 1e-3))
-    return max(-local.fun, np.abs(f(z)).max())
+    return max(np.abs(f(np.float64(local.x))), np.abs(f(z)).max())  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @ALL

@@ -1,5 +1,7 @@
 """Each network against the NumPy reference, against finite differences, and against itself."""
 
+import itertools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,8 +9,16 @@ import pytest
 from tests.cases import NETWORKS
 from tests.networks import reference
 from wideproof.errors import InputError
-from wideproof.networks import ConvResidual, DeepReLU, ElmanRNN, FullyConnected, Residual, ResidualReLU
-from wideproof.networks import gradient, linearize
+from wideproof.networks import (
+    ConvResidual,
+    DeepReLU,
+    ElmanRNN,
+    FullyConnected,
+    Residual,
+    ResidualReLU,
+    gradient,
+    linearize,
+)
 
 N = 4
 
@@ -149,7 +159,7 @@ def test_residual_layers_only_grow(rng):
     """Frei et al. (2019): entrywise x_l >= x_{l-1} for 2 <= l <= L."""
     network = ResidualReLU(5, 8, 5)
     layers = network.features(network.init(1), rng.normal(size=(6, 5)))
-    for before, after in zip(layers[:4], layers[1:5], strict=True):
+    for before, after in itertools.pairwise(layers[:5]):
         assert (after >= before).all()
 
 

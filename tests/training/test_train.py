@@ -319,7 +319,7 @@ class TestStepSizes:
         ({"step_size": "fast"}, "number, 'safe' or 'paper', got 'fast'"),
         ({"step_size": -0.1}, ">= 0, got -0.1"),
         ({"step_size": float("nan")}, ">= 0, got nan"),
-        ({"steps": -1}, "steps is a whole number >= 0, got -1"),
+        ({"steps": -1}, "steps is a whole number >= 0.*got -1"),
         ({"batch": 0}, "batch is a whole number >= 1, got 0"),
         ({"optimizer": "sgd"}, "no optimizer 'sgd': choose one of plain"),
         ({"optimizer": "adam"}, "give a number"),
@@ -342,7 +342,7 @@ def test_misfits_get_a_sentence(data):
     with pytest.raises(InputError, match="batch is 7 and 'sphere' has 6 examples: take at most 6"):
         train(NETWORK, data, Recipe(batch=7))
     real = Dataset(data.x, np.arange(6.0), "regression", name="real")
-    with pytest.raises(InputError, match="logistic loss needs labels -1 and \\+1.*take the squared loss"):
+    with pytest.raises(InputError, match=r"logistic loss needs labels -1 and \+1.*take the squared loss"):
         train(NETWORK, real, Recipe(loss="logistic"))
     with pytest.raises(InputError, match="no training error: stop at a target loss"):
         train(NETWORK, real, Recipe(stop_at_zero_error=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from typing import TYPE_CHECKING
 
 from wideproof.cli.audit import TITLES
@@ -37,7 +38,7 @@ def networks_command(json: Json = False) -> None:
     console = Console(highlight=False)
     table = Table(title="Networks", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for column in ("name", "paper", "where", "data", "trained by the paper", "can be trained"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=column == "name", overflow="fold")
     for name, kind in NETWORKS.items():
         trained = _trained_by_paper(kind)
         table.add_row(
@@ -82,7 +83,7 @@ def losses_command(json: Json = False) -> None:
         return
     table = Table(title="Losses of the margin z = y f(x)", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for column in ("name", "formula", "p", "α0", "α1", "λ", "ρ0", "ρ1", "l(0)", "3.1", "3.2", "3.3", "4.4"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, no_wrap=column == "name", overflow="fold")
     for loss in margin:
         numbers = [_number(getattr(loss, key)) for key in constants]
         shown = [x if isinstance(x, str) else "-" if x is None else f"{x:.4g}" for x in numbers]
@@ -115,7 +116,7 @@ def data_command(json: Json = False) -> None:
         console.print(f"  {line}")
     console.print("[bold]Generators[/], written name:key=value,...")
     for name, make in GENERATORS.items():
-        console.print(f"  {name:14} {(make.__doc__ or '').splitlines()[0]}")
+        console.print(f"  {name:14} {_plain_text(make.__doc__)}")
     console.print("[bold]Preparation steps[/], written as in whiten,unit")
     for name, what in STEPS.items():
         console.print(f"  {name:14} {what}")
@@ -128,6 +129,11 @@ def _trained_by_paper(kind: type[Network]) -> tuple[str, ...]:
     default = next(field.default for field in dataclasses.fields(kind) if field.name == "trained")
     assert isinstance(default, tuple)
     return default
+
+
+def _plain_text(doc: str | None) -> str:
+    """The first line of a docstring, without the marks of formulas."""
+    return re.sub(r"[$`\\{}]", "", (doc or "").splitlines()[0])
 
 
 def _yes(answer: bool) -> str:

@@ -81,7 +81,7 @@ def from_labels(
         y = np.where(names[:, None] == np.array(order), 1.0, -1.0)
     if kind == "sequences":
         y = np.repeat(y.reshape(len(y), 1, -1), x.shape[1] if x.ndim > 1 else 1, axis=1)
-    shown = () if task == "regression" or len(order) < 2 else order
+    shown = () if task == "regression" else order
     return KINDS[kind](x, y, task, name, shown)
 
 

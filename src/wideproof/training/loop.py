@@ -52,7 +52,7 @@ class Problem(NamedTuple):
     targets: Array
     fixed: dict[str, Array]
     step_size: Float[Array, ""]
-    key: Array
+    seed: Int[Array, ""]
 
 
 class Limits(NamedTuple):
@@ -113,7 +113,7 @@ def compiled(
     """
     chunk = _chunk(network, recipe, task, dict(measures), capacity)
     if batched:
-        problem_axes = Problem(x=None, targets=None, fixed=0, step_size=0, key=0)  # pyright: ignore[reportArgumentType]
+        problem_axes = Problem(x=None, targets=None, fixed=0, step_size=0, seed=0)  # pyright: ignore[reportArgumentType]
         chunk = jax.vmap(chunk, in_axes=(0, problem_axes, None))
     # XLA's default on CPUs is half of what AVX-512 registers hold; narrower machines ignore the wish.
     options = {"xla_cpu_prefer_vector_width": 512} if jax.default_backend() == "cpu" else None
@@ -157,7 +157,7 @@ def _chunk(
             outputs, grad = batch_gradient(params, problem.x, problem.targets, 1.0)
         else:
             n = problem.x.shape[0]
-            chosen = minibatch(problem.key, carry.step, n, recipe.batch)
+            chosen = minibatch(jax.random.key(problem.seed), carry.step, n, recipe.batch)
             scale = objective.batch_scale(n, recipe.batch)
             small, grad = batch_gradient(params, problem.x[chosen], problem.targets[chosen], scale)
             outputs = lax.cond(

@@ -75,12 +75,12 @@ class Recipe:
             raise InputError(f"the constant of a step-size rule is > 0, got {self.constant}")
         for key, least in (("steps", 0), ("record_every", 0), ("check_every", 0), ("seed", 0)):
             value = getattr(self, key)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise InputError(f"{key} is a whole number >= {least}, got {value!r}")
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value < 2**62:
+                raise InputError(f"{key} is a whole number >= {least} and below 2^62, got {value!r}")
         if self.batch is not None and (not isinstance(self.batch, int | np.integer) or self.batch < 1):
             raise InputError(f"batch is a whole number >= 1, got {self.batch!r}")
-        if self.target_loss is not None and math.isnan(self.target_loss):
-            raise InputError("target_loss is a number, got nan")
+        if self.target_loss is not None and not math.isfinite(self.target_loss):
+            raise InputError(f"target_loss is a number, got {self.target_loss}")
         if not self.divergence_factor > 1:
             raise InputError(f"divergence_factor is > 1, got {self.divergence_factor}")
         if self.optimizer not in OPTIMIZERS:

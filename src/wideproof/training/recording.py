@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 MOST_RECORDS = 4096
@@ -84,8 +85,9 @@ def read(records: Records, shapes: Mapping[str, Any], lane: int | None) -> tuple
     """Return the recorded steps and values of one run, out of buffers that may hold several."""
     count = int(np.asarray(records.count) if lane is None else np.asarray(records.count)[lane])
 
-    def rows(buffer: Array) -> np.ndarray:
-        return np.array(buffer[:count] if lane is None else buffer[lane, :count])
+    def rows(buffer: ArrayLike) -> np.ndarray:
+        whole = np.asarray(buffer)
+        return (whole[:count] if lane is None else whole[lane, :count]).copy()
 
     values = {name: rows(buffer) for name, buffer in records.values.items() if name != _SCALARS}
     table = rows(records.values[_SCALARS])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from wideproof.networks import Network, from_config, to_config
 from wideproof.storage import new_folder, read_json, read_tensors, write_json, write_tensors
 from wideproof.training.loop import Status
 from wideproof.training.recipe import Recipe
+from wideproof.training.step_size import step_size_for
 
 if TYPE_CHECKING:
     import xarray
@@ -95,13 +96,21 @@ class Run:
         if self.status is Status.DIVERGED:
             return (
                 f"the loss left all bounds at step {self.step} with step size {self.step_size:.3g}: "
-                f"take {self.step_size / 4:.2g}, or the rule 'safe'"
+                f"take {self.smaller_step_size():.2g}, or the rule 'safe'"
             )
         if self.succeeded is False:
             return (
                 f"the loss is {self.loss:.3g} after {self.step} steps: allow more steps, or a better prepared data set"
             )
         return ""
+
+    def smaller_step_size(self) -> float:
+        """Return a step size to try after divergence: the safe one at the start, or a quarter if it was that."""
+        quarter = self.step_size / 4
+        if self.recipe.optimizer == "adam":
+            return quarter
+        safe = replace(self.recipe, step_size="safe", constant=1.0)
+        return min(quarter, step_size_for(self.network, self.initial, self.data, safe))
 
     @property
     def record_unit(self) -> int:
@@ -187,14 +196,19 @@ def _load(folder: Path) -> Run:
     if not folder.is_dir():
         raise InputError(f"there is no run folder {folder}: give the folder that `train --out` wrote")
     description = read_json(folder / "run.json")
-    if description.get("format", math.inf) > FORMAT:
+    written = description.get("format")
+    if not isinstance(written, int):
+        raise InputError(f"{folder} is damaged: its description lacks a format number")
+    if written > FORMAT:
         raise InputError(f"{folder} was written by a newer version of wideproof: update wideproof to read it")
     tensors, state = read_tensors(folder / "state.safetensors")
     initial, _ = read_tensors(folder / "initial.safetensors")
-    data = unpack(*read_tensors(folder / "data.safetensors"))
-    if state["digest"] != data.digest:
-        raise InputError(f"{folder} holds the state of another data set: its files do not belong together")
     try:
+        data = unpack(*read_tensors(folder / "data.safetensors"))
+        if state["digest"] != data.digest:
+            raise InputError(f"{folder} holds the state of another data set: its files do not belong together")
+        if any(initial[name].shape != weight.shape for name, weight in part(tensors, "params").items()):
+            raise InputError(f"{folder} holds the state of another network: its files do not belong together")
         return Run(
             network=from_config(description["network"]),
             recipe=Recipe.from_config(description["recipe"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import signal
 import threading
@@ -166,11 +167,12 @@ def train_many(
 def begin(network: Network, data: AnyDataset, recipe: Recipe) -> Run:
     """Return the run at step 0: initial weights drawn, step size decided, nothing trained."""
     _require_fit(network, data, recipe)
-    params = network.init(recipe.seed, recipe.precision)
-    initial = {name: np.asarray(weight) for name, weight in params.items()}
-    trained = {name: jnp.asarray(params[name]) for name in network.trained_names}
-    step_size = step_size_for(network, params, data, recipe)
-    carry = start(recipe, trained, jnp.asarray(step_size, recipe.precision))
+    with jax.default_device(jax.devices("cpu")[0]):  # the same start on every device, without a launch per operation
+        initial = {name: np.asarray(weight) for name, weight in network.init(recipe.seed, recipe.precision).items()}
+        trained = {name: jnp.asarray(initial[name]) for name in network.trained_names}
+        carry = start(recipe, trained, jnp.ones((), recipe.precision))
+        optimizer = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(carry.optimizer))
+    step_size = step_size_for(network, initial, data, recipe)
     return Run(
         network=network,
         recipe=recipe,
@@ -182,13 +184,20 @@ def begin(network: Network, data: AnyDataset, recipe: Recipe) -> Run:
         params=initial,
         steps=np.zeros(0, np.int64),
         records={},
-        optimizer=tuple(np.asarray(leaf) for leaf in jax.tree.leaves(carry.optimizer)),
+        optimizer=optimizer,
         ceiling=float("inf"),
         seconds=0.0,
     )
 
 
 def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
+    entries = sum(math.prod(law.shape) for law in network.laws().values())
+    needed, there = 4 * entries * np.dtype(recipe.precision).itemsize, _memory()
+    if needed > there:
+        raise InputError(
+            f"{network} has {entries:.2g} weights, and training them takes about {needed / 1e9:.3g} GB where this "
+            f"machine has {there / 1e9:.3g} GB: take a smaller width or depth"
+        )
     if network.input_shape != data.input_shape:
         raise InputError(
             f"{network.name} takes examples of shape {network.input_shape} and '{data.name}' has {data.input_shape}: "
@@ -208,6 +217,14 @@ def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
         raise InputError(f"'{data.name}' has real targets, so it has no training error: stop at a target loss")
     if recipe.batch is not None and recipe.batch > data.n:
         raise InputError(f"batch is {recipe.batch} and '{data.name}' has {data.n} examples: take at most {data.n}")
+
+
+def _memory() -> int:
+    """Return the bytes of memory of this machine (of its device, where the weights go to one)."""
+    device = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
+    if device and "bytes_limit" in device:
+        return int(device["bytes_limit"])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _reopen(run: Run) -> Run:
@@ -236,9 +253,7 @@ def _drive(
     recipe, unit, thinning = lead.recipe, lead.record_unit, lead.recipe.record_every == 0
     problem, carry = _arrays(runs, batched)
     static = static_part(recipe, lead.data.n)
-    one = _lane(carry, 0) if batched else carry
-    alone = _lane_problem(problem, 0) if batched else problem
-    shapes = record_shapes(lead.network, static, lead.data.task, measures, one, alone)
+    shapes = record_shapes(lead.network, static, lead.data.task, measures, *_arrays_of_one(carry, problem, batched))
     capacity = capacity_for(shapes)
     chunk = compiled(lead.network, static, lead.data.task, tuple(measures.items()), capacity, batched)
     seen: list[list[tuple[np.ndarray, dict[str, np.ndarray]]]] = [[] for _ in runs]
@@ -246,6 +261,9 @@ def _drive(
 
     with _stop_request() as stop_requested:
         step = lead.step
+        carry, _ = chunk(
+            carry, problem, _limits(recipe, step, unit, 1)
+        )  # no step yet: compiles, so that `seconds` does not
         while True:
             chunk_end = min(step + min(length, (capacity - 1) * stride(step, unit, thinning)), recipe.steps + 1)
             limits = _limits(recipe, chunk_end, unit, recipe.check_unit(lead.data.n))
@@ -254,6 +272,7 @@ def _drive(
             status = np.atleast_1d(np.asarray(carry.status))
             elapsed = time.perf_counter() - began
             seconds += elapsed
+            records = jax.device_get(records)
             for i, rows in enumerate(seen):
                 rows.append(read(records, shapes, i if batched else None))
             before, step = step, int(np.max(np.asarray(carry.step)))
@@ -261,7 +280,8 @@ def _drive(
                 progress(_progress(seen[0], step, recipe.steps, (step - before) / max(elapsed, 1e-9)))
             over = bool((status != Status.RUNNING).all()) or stop_requested()
             if over or (folder and time.perf_counter() - saved >= checkpoint_seconds):
-                runs = [_gather(run, carry, seen[i], i if batched else None, seconds) for i, run in enumerate(runs)]
+                now = jax.device_get(carry)
+                runs = [_gather(run, now, seen[i], i if batched else None, seconds) for i, run in enumerate(runs)]
                 seen = [[] for _ in runs]
                 if folder:
                     save_state(folder, runs[0])
@@ -279,35 +299,44 @@ def _limits(recipe: Recipe, chunk_end: int, unit: int, check_unit: int) -> Limit
 
 
 def _arrays(runs: list[Run], batched: bool) -> tuple[Problem, Carry]:
-    """Lay out the arrays of the compiled loop, stacked over runs if there are several."""
-    precision = runs[0].recipe.precision
+    """Lay out the arrays of the compiled loop, stacked over runs if there are several, and move them at once."""
+    lead, precision = runs[0], np.dtype(runs[0].recipe.precision)
 
-    def one(run: Run) -> tuple[Problem, Carry]:
-        trained = {name: jnp.asarray(run.params[name]) for name in run.network.trained_names}
-        fixed = {name: jnp.asarray(w) for name, w in run.params.items() if name not in trained}
-        step_size = jnp.asarray(run.step_size, precision)
-        empty = start(run.recipe, trained, step_size)
-        optimizer = jax.tree.unflatten(jax.tree.structure(empty.optimizer), map(jnp.asarray, run.optimizer))
-        carry = Carry(
-            jnp.asarray(run.step, jnp.int64), trained, optimizer, jnp.asarray(run.ceiling, precision),
-            jnp.asarray(int(run.status), jnp.int32),
-        )  # fmt: skip
-        x, targets = (None, None) if batched else (jnp.asarray(a, precision) for a in (run.data.x, run.data.y))
-        return Problem(x, targets, fixed, step_size, jax.random.key(run.recipe.seed)), carry  # pyright: ignore[reportArgumentType]
+    def stack(*leaves: Any) -> np.ndarray:
+        return np.stack(leaves) if batched else np.asarray(leaves[0])
 
+    def one(run: Run) -> tuple[dict[str, np.ndarray], tuple[np.ndarray, ...], dict[str, np.ndarray], list[np.ndarray]]:
+        trained = {name: np.asarray(run.params[name]) for name in run.network.trained_names}
+        fixed = {name: np.asarray(w) for name, w in run.params.items() if name not in trained}
+        scalars = [
+            np.asarray(run.step, np.int64), np.asarray(run.ceiling, precision), np.asarray(int(run.status), np.int32),
+            np.asarray(run.step_size, precision), np.asarray(run.recipe.seed, np.int64),
+        ]  # fmt: skip
+        return trained, run.optimizer, fixed, scalars
+
+    trained, leaves, fixed, scalars = jax.tree.map(stack, *map(one, runs))
+    step, ceiling, status, step_size, seed = scalars
+    shapes = jax.eval_shape(lambda t: start(lead.recipe, t, jnp.ones((), precision)), trained)
+    optimizer = jax.tree.unflatten(jax.tree.structure(shapes.optimizer), leaves)
+    x, targets = (np.asarray(a, precision) for a in (lead.data.x, lead.data.y))
+    # A copy, not an alias of NumPy's memory: the carry is donated to the loop.
+    return jax.tree.map(
+        jnp.array,
+        (Problem(x, targets, fixed, step_size, seed), Carry(step, trained, optimizer, ceiling, status)),  # pyright: ignore[reportArgumentType]
+    )
+
+
+def _arrays_of_one(carry: Carry, problem: Problem, batched: bool) -> tuple[Carry, Problem]:
+    """Return the shapes of one run of a batch."""
     if not batched:
-        return one(runs[0])
-    problem, carry = jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(one, runs))
-    x, targets = (jnp.asarray(a, precision) for a in (runs[0].data.x, runs[0].data.y))
-    return problem._replace(x=x, targets=targets), carry
+        return carry, problem
+    single = lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)  # noqa: E731
+    own = problem._replace(x=None, targets=None)  # pyright: ignore[reportArgumentType]
+    return jax.tree.map(single, carry), jax.tree.map(single, own)._replace(x=problem.x, targets=problem.targets)
 
 
-def _lane(tree: Any, i: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[i], tree)
-
-
-def _lane_problem(problem: Problem, i: int) -> Problem:
-    return problem._replace(fixed=_lane(problem.fixed, i), step_size=problem.step_size[i], key=problem.key[i])
+def _lane(tree: Any, i: int | None) -> Any:
+    return tree if i is None else jax.tree.map(lambda leaf: leaf[i], tree)
 
 
 def _gather(
@@ -318,7 +347,7 @@ def _gather(
     seconds: float,
 ) -> Run:
     """Return the run as it stands now."""
-    own = carry if lane is None else _lane(carry, lane)
+    own = _lane(carry, lane)
     earlier = [(run.steps, dict(run.records))] if len(run.steps) else []
     parts = earlier + seen
     names = list(parts[0][1])
