@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from typing import TYPE_CHECKING
 
 from wideproof.cli.audit import TITLES
@@ -116,7 +115,7 @@ def data_command(json: Json = False) -> None:
         console.print(f"  {line}")
     console.print("[bold]Generators[/], written name:key=value,...")
     for name, make in GENERATORS.items():
-        console.print(f"  {name:14} {_plain_text(make.__doc__)}")
+        console.print(f"  {name:14} {(make.__doc__ or '').splitlines()[0].replace('`', '')}")
     console.print("[bold]Preparation steps[/], written as in whiten,unit")
     for name, what in STEPS.items():
         console.print(f"  {name:14} {what}")
@@ -129,11 +128,6 @@ def _trained_by_paper(kind: type[Network]) -> tuple[str, ...]:
     default = next(field.default for field in dataclasses.fields(kind) if field.name == "trained")
     assert isinstance(default, tuple)
     return default
-
-
-def _plain_text(doc: str | None) -> str:
-    """The first line of a docstring, without the marks of formulas."""
-    return re.sub(r"[$`\\{}]", "", (doc or "").splitlines()[0])
 
 
 def _yes(answer: bool) -> str:

@@ -25,7 +25,9 @@ def sphere(
     seed: int = 0,
     labels: Literal["random", "linear"] = "random",
 ) -> Dataset:
-    r"""Unit vectors with $\min_{i \ne j} \|x_i - x_j\| = \delta$, reached by the planted pair (0, 1).
+    r"""Unit vectors at least `separation` apart, the planted pair (0, 1) exactly so.
+
+    $\min_{i \ne j} \|x_i - x_j\| = \delta$.
 
     `labels="random"` tosses coins, with opposite labels on the planted pair; `"linear"` takes the side of a
     random hyperplane through the origin that meets both sides.
@@ -54,7 +56,9 @@ def two_classes(
     seed: int = 0,
     labels: Literal["random", "linear"] = "random",
 ) -> Dataset:
-    r"""Unit vectors with $\min_{y_i \ne y_j} \|x_i - x_j\| = \phi$, reached by the planted pair (0, 1).
+    r"""Unit vectors in two classes at least `separation` apart, the planted pair (0, 1) exactly so.
+
+    $\min_{y_i \ne y_j} \|x_i - x_j\| = \phi$.
 
     Points of one class may be as close as they like. With `mu` the last coordinate is the constant $\mu$:
     $x = (\sqrt{1 - \mu^2}\, u, \mu)$, as Zou et al. (2018), Assumptions 3.4 and 3.5, ask. `labels="random"`
@@ -88,7 +92,9 @@ def two_classes(
 
 
 def teacher(n: int, d: int, width: int = 16, seed: int = 0) -> Dataset:
-    r"""Unit inputs, targets $y = \sum_r a_r \max(w_r^\top x, 0)$ of a random teacher, scaled to variance 1.
+    r"""Unit inputs with the targets of a random two-layer ReLU teacher, scaled to variance 1.
+
+    $y = \sum_r a_r \max(w_r^\top x, 0)$.
 
     >>> round(float(teacher(n=50, d=4, width=8).y.std()), 12)
     1.0
@@ -116,7 +122,9 @@ def random_labels(n: int, d: int, seed: int = 0) -> Dataset:
 
 
 def linear_margin(n: int, d: int, rho: float, seed: int = 0) -> Dataset:
-    r"""Unit inputs with $y = \mathrm{sign}\, x_1$, $|x_1| \ge \rho$ and a pair mirrored at $x_1 = \pm\rho$.
+    r"""Unit inputs labelled by the sign of their first coordinate, which is at least `rho` in size.
+
+    $y = \mathrm{sign}\, x_1$, $|x_1| \ge \rho$, and a pair mirrored at $x_1 = \pm\rho$.
 
     The margin of Frei et al. (2019), Assumption 3.2, is then exactly $\gamma = \rho / \sqrt{2\pi}$.
 
@@ -131,7 +139,9 @@ def linear_margin(n: int, d: int, rho: float, seed: int = 0) -> Dataset:
 
 
 def xor() -> Dataset:
-    r"""The plane's exclusive or: $\pm e_1 \mapsto +1$, $\pm e_2 \mapsto -1$.
+    r"""The exclusive or in the plane: four points on the axes.
+
+    $\pm e_1 \mapsto +1$, $\pm e_2 \mapsto -1$.
 
     The margin is $\gamma = \tfrac12 (2/\sqrt\pi - \sqrt{2/\pi}) = 0.16525$.
 
@@ -151,7 +161,9 @@ def sequences(
     tail: Literal["random", "zero", "shared"] = "random",
     seed: int = 0,
 ) -> SequenceDataset:
-    r"""First tokens $(u/\sqrt2, 1/\sqrt2)$ at least $\delta$ apart, those of the pair (0, 1) exactly.
+    r"""Sequences with first tokens at least `separation` apart, those of the pair (0, 1) exactly so.
+
+    First tokens are $(u/\sqrt2, 1/\sqrt2)$ with unit $u$.
 
     Later tokens have norm at most 1 (`tail="random"`), are zero, or are the same for all (`"shared"`):
     Allen-Zhu et al. (2018), Assumption 2.1 and its preliminaries, hold. The targets are standard normal.

@@ -160,7 +160,7 @@ def train_many(
         return _drive([begin(network, data, recipe)], measures, None, 0.0, None)[0]
 
     first = one(recipes[0])  # compiles before the threads ask for the same program
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(os.cpu_count() if jax.default_backend() == "cpu" else 1) as pool:
         return [first, *pool.map(one, recipes[1:])]
 
 
