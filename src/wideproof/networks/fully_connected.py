@@ -10,21 +10,13 @@ from jaxtyping import Array
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import RELU, SOFTPLUS, Activation
-from wideproof.networks.base import (
-    Balanced,
-    Forward,
-    Gaussian,
-    Law,
-    Linear,
-    Network,
-    require_groups,
-    require_positive,
-)
+from wideproof.networks.base import Forward, Linear, require_groups, require_positive
+from wideproof.networks.families import SignedNetwork, SmoothNetwork
 
 
 @final
 @dataclass(frozen=True)
-class FullyConnected(Network):
+class FullyConnected(SmoothNetwork):
     r"""A fully-connected network with a smooth activation: Du et al. (2019), eq. (2).
 
     $$ x^{(h)} = \sqrt{c_\sigma / m}\; \sigma(W^{(h)} x^{(h-1)}), \quad h = 1..H,
@@ -42,7 +34,6 @@ class FullyConnected(Network):
     """
 
     name = "fully-connected"
-    paper = "du2019"
     equation = "eq. (2)"
 
     input_dim: int
@@ -62,20 +53,13 @@ class FullyConnected(Network):
         return (self.input_dim,)
 
     @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of the outputs for one example."""
-        return () if self.outputs == 1 else (self.outputs,)
+    def read_out_shape(self) -> tuple[int, ...]:
+        """Shape of the last features."""
+        return (self.width,)
 
-    def laws(self) -> dict[str, Law]:
-        """Return the law of each parameter at the start."""
-        fan_in = [self.input_dim] + [self.width] * (self.depth - 1)
-        laws: dict[str, Law] = {f"W{h}": Gaussian((self.width, d), 1.0) for h, d in enumerate(fan_in, 1)}
-        laws["a"] = Gaussian((*self.output_shape, self.width), 1.0)
-        return laws
-
-    def group(self, name: str) -> str:
-        """Return the part of the network that parameter `name` belongs to."""
-        return "output" if name == "a" else "hidden"
+    def fan_ins(self) -> list[int]:
+        """Return how many inputs a unit of each hidden layer has."""
+        return [self.input_dim] + [self.width] * (self.depth - 1)
 
     def forward(self, linear: Linear, x: Array) -> Forward:
         """Compute outputs and `[x^(1), ..., x^(H)]`."""
@@ -84,13 +68,12 @@ class FullyConnected(Network):
         for h in range(1, self.depth + 1):
             x = scale * self.activation(linear(f"W{h}", x))
             features.append(x)
-        outputs = linear("a", x)
-        return Forward(outputs if self.outputs > 1 else outputs[..., 0], features)
+        return Forward(self.read_out(linear, x), features)
 
 
 @final
 @dataclass(frozen=True)
-class DeepReLU(Network):
+class DeepReLU(SignedNetwork):
     r"""The deep ReLU classifier of Zou et al. (2018), Section 3.
 
     $$ x_l = \sigma(W_l^\top x_{l-1}), \quad l = 1..L, \qquad f_W(x) = v^\top x_L, $$
@@ -108,7 +91,6 @@ class DeepReLU(Network):
     name = "deep-relu"
     paper = "zou2018"
     equation = "Section 3"
-    units = "columns"
 
     input_dim: int
     width: int | tuple[int, ...]
@@ -123,7 +105,7 @@ class DeepReLU(Network):
             )
         for width in self.widths:
             require_positive(self, width=width)
-        require_even(self, self.widths[-1])
+        self.require_balanced()
         require_groups(self, self.trained)
 
     @property
@@ -131,28 +113,9 @@ class DeepReLU(Network):
         r"""The widths $m_1, \dots, m_L$."""
         return self.width if isinstance(self.width, tuple) else (self.width,) * self.depth
 
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one example."""
-        return (self.input_dim,)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of the outputs for one example."""
-        return ()
-
-    def laws(self) -> dict[str, Law]:
-        """Return the law of each parameter at the start."""
-        sizes = (self.input_dim, *self.widths)
-        laws: dict[str, Law] = {
-            f"W{i}": Gaussian((sizes[i - 1], sizes[i]), 2 / sizes[i]) for i in range(1, self.depth + 1)
-        }
-        laws["v"] = Balanced((self.widths[-1],))
-        return laws
-
-    def group(self, name: str) -> str:
-        """Return the part of the network that parameter `name` belongs to."""
-        return "output" if name == "v" else "hidden"
+    def sizes(self) -> list[int]:
+        """Return the input dimension and the width of every layer."""
+        return [self.input_dim, *self.widths]
 
     def forward(self, linear: Linear, x: Array) -> Forward:
         """Compute outputs and `[x_1, ..., x_L]`."""
@@ -161,12 +124,3 @@ class DeepReLU(Network):
             x = RELU(linear(f"W{i}", x))
             features.append(x)
         return Forward(linear("v", x)[..., 0], features)
-
-
-def require_even(network: Network, width: int) -> None:
-    """Check that the fixed output signs can be balanced."""
-    if width % 2:
-        raise InputError(
-            f"{network.name} needs an even width, since half of the fixed output signs are +1 and half -1; "
-            f"got {width}: take {width + 1}"
-        )

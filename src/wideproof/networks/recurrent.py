@@ -8,22 +8,14 @@ from typing import final
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from wideproof.errors import InputError
 from wideproof.networks.activations import RELU_CLOSED
-from wideproof.networks.base import (
-    Forward,
-    Gaussian,
-    Law,
-    Linear,
-    Network,
-    require_groups,
-    require_positive,
-)
+from wideproof.networks.base import Forward, Gaussian, Law, Linear, require_groups, require_positive
+from wideproof.networks.families import SequenceNetwork
 
 
 @final
 @dataclass(frozen=True)
-class ElmanRNN(Network):
+class ElmanRNN(SequenceNetwork):
     r"""The Elman recurrent network of Allen-Zhu, Li and Song (2018), Section 2.
 
     $$ h_0 = 0, \qquad h_\ell = \phi(W h_{\ell-1} + A x_\ell), \qquad y_\ell = B h_\ell, \qquad \ell = 1..L, $$
@@ -40,9 +32,7 @@ class ElmanRNN(Network):
     """
 
     name = "elman-rnn"
-    paper = "allenzhu2018"
     equation = "Section 2"
-    data_kind = "sequences"
     groups = ("recurrent", "input", "output")
 
     input_dim: int
@@ -52,19 +42,9 @@ class ElmanRNN(Network):
     trained: tuple[str, ...] = ("recurrent",)
 
     def __post_init__(self) -> None:
-        _require_sequences(self, self.input_dim, self.length)
+        self.require_sequences()
         require_positive(self, width=self.width, outputs=self.outputs)
         require_groups(self, self.trained)
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one example: length by features."""
-        return (self.length, self.input_dim)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of the outputs for one example: length by outputs."""
-        return (self.length, self.outputs)
 
     def laws(self) -> dict[str, Law]:
         """Return the law of each parameter at the start."""
@@ -78,10 +58,6 @@ class ElmanRNN(Network):
         """Return the part of the network that parameter `name` belongs to."""
         return {"W": "recurrent", "A": "input", "B": "output"}[name]
 
-    def scored(self, outputs: Array) -> Array:
-        """Return steps 2..L: the first output does not depend on $W$."""
-        return outputs[:, 1:]
-
     def forward(self, linear: Linear, x: Array) -> Forward:
         """Compute outputs `n x L x d` and `[h]`, the hidden states `n x L x m` of the one recurrent layer."""
         h = _recur(linear, "W", linear("A", x))
@@ -90,7 +66,7 @@ class ElmanRNN(Network):
 
 @final
 @dataclass(frozen=True)
-class DeepRNN(Network):
+class DeepRNN(SequenceNetwork):
     r"""Several recurrent layers, the extension named by Allen-Zhu, Li and Song (2018).
 
     $$ h^{(j)}_\ell = \phi(W_j h^{(j)}_{\ell-1} + A_j h^{(j-1)}_\ell), \qquad h^{(0)}_\ell = x_\ell, \qquad
@@ -106,9 +82,7 @@ class DeepRNN(Network):
     """
 
     name = "deep-rnn"
-    paper = "allenzhu2018"
     equation = "Section 1 (extension)"
-    data_kind = "sequences"
     groups = ("recurrent", "input", "between", "output")
 
     input_dim: int
@@ -119,19 +93,9 @@ class DeepRNN(Network):
     trained: tuple[str, ...] = ("recurrent",)
 
     def __post_init__(self) -> None:
-        _require_sequences(self, self.input_dim, self.length)
+        self.require_sequences()
         require_positive(self, width=self.width, depth=self.depth, outputs=self.outputs)
         require_groups(self, self.trained)
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one example: length by features."""
-        return (self.length, self.input_dim)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of the outputs for one example: length by outputs."""
-        return (self.length, self.outputs)
 
     def laws(self) -> dict[str, Law]:
         """Return the law of each parameter at the start."""
@@ -149,10 +113,6 @@ class DeepRNN(Network):
             return "output"
         return "recurrent" if name[0] == "W" else "input" if name == "A1" else "between"
 
-    def scored(self, outputs: Array) -> Array:
-        """Return steps 2..L: the first output does not depend on the recurrent weights."""
-        return outputs[:, 1:]
-
     def forward(self, linear: Linear, x: Array) -> Forward:
         """Compute outputs `n x L x d` and the hidden states `n x L x m` of each recurrent layer."""
         features = []
@@ -168,17 +128,3 @@ def _recur(linear: Linear, name: str, drive: Array) -> Array:
     for t in range(1, drive.shape[1]):
         steps.append(RELU_CLOSED(linear(name, steps[-1]) + drive[:, t]))
     return jnp.stack(steps, axis=1)
-
-
-def _require_sequences(network: Network, input_dim: int, length: int) -> None:
-    require_positive(network, input_dim=input_dim, length=length)
-    if length < 2:
-        raise InputError(
-            f"{network.name} needs sequences of length 2 or more, got length {length}: "
-            "the loss starts at the second step"
-        )
-    if input_dim < 2:
-        raise InputError(
-            f"{network.name} needs tokens of 2 or more features, got {input_dim}: a first token of norm 1 with last "
-            "coordinate 1/sqrt(2) does not exist in one dimension; prepare the data with `pad`"
-        )

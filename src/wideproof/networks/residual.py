@@ -11,22 +11,13 @@ from jaxtyping import Array, Float
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import RELU_CLOSED, SOFTPLUS, Activation
-from wideproof.networks.base import (
-    Balanced,
-    Forward,
-    Gaussian,
-    Law,
-    Linear,
-    Network,
-    require_groups,
-    require_positive,
-)
-from wideproof.networks.fully_connected import require_even
+from wideproof.networks.base import Forward, Linear, Network, require_groups, require_positive
+from wideproof.networks.families import SignedNetwork, SmoothNetwork
 
 
 @final
 @dataclass(frozen=True)
-class Residual(Network):
+class Residual(SmoothNetwork):
     r"""A residual network with a smooth activation: Du et al. (2019), eq. (3).
 
     $$ x^{(1)} = \sqrt{c_\sigma/m}\,\sigma(W^{(1)} x), \qquad
@@ -42,7 +33,6 @@ class Residual(Network):
     """
 
     name = "residual"
-    paper = "du2019"
     equation = "eq. (3)"
 
     input_dim: int
@@ -64,20 +54,13 @@ class Residual(Network):
         return (self.input_dim,)
 
     @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of the outputs for one example."""
-        return () if self.outputs == 1 else (self.outputs,)
+    def read_out_shape(self) -> tuple[int, ...]:
+        """Shape of the last features."""
+        return (self.width,)
 
-    def laws(self) -> dict[str, Law]:
-        """Return the law of each parameter at the start."""
-        fan_in = [self.input_dim] + [self.width] * (self.depth - 1)
-        laws: dict[str, Law] = {f"W{h}": Gaussian((self.width, d), 1.0) for h, d in enumerate(fan_in, 1)}
-        laws["a"] = Gaussian((*self.output_shape, self.width), 1.0)
-        return laws
-
-    def group(self, name: str) -> str:
-        """Return the part of the network that parameter `name` belongs to."""
-        return "output" if name == "a" else "hidden"
+    def fan_ins(self) -> list[int]:
+        """Return how many inputs a unit of each hidden layer has."""
+        return [self.input_dim] + [self.width] * (self.depth - 1)
 
     def forward(self, linear: Linear, x: Array) -> Forward:
         """Compute outputs and `[x^(1), ..., x^(H)]`."""
@@ -87,13 +70,12 @@ class Residual(Network):
         for h in range(2, self.depth + 1):
             x = x + scale * self.activation(linear(f"W{h}", x))
             features.append(x)
-        outputs = linear("a", x)
-        return Forward(outputs if self.outputs > 1 else outputs[..., 0], features)
+        return Forward(self.read_out(linear, x), features)
 
 
 @final
 @dataclass(frozen=True)
-class ConvResidual(Network):
+class ConvResidual(SmoothNetwork):
     r"""The convolutional residual network of Du et al. (2019), Section 7.
 
     Inputs are `channels x pixels`; $\phi$ gathers the `filter_size` pixels around each pixel (stride 1, zero
@@ -114,7 +96,6 @@ class ConvResidual(Network):
     """
 
     name = "conv-residual"
-    paper = "du2019"
     equation = "Section 7"
     data_kind = "images"
 
@@ -147,20 +128,13 @@ class ConvResidual(Network):
         return (self.channels, self.pixels)
 
     @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of the outputs for one example."""
-        return () if self.outputs == 1 else (self.outputs,)
+    def read_out_shape(self) -> tuple[int, ...]:
+        """Shape of the last features."""
+        return (self.width, self.pixels)
 
-    def laws(self) -> dict[str, Law]:
-        """Return the law of each parameter at the start."""
-        fan_in = [self.filter_size * c for c in [self.channels] + [self.width] * (self.depth - 1)]
-        laws: dict[str, Law] = {f"W{h}": Gaussian((self.width, d), 1.0) for h, d in enumerate(fan_in, 1)}
-        laws["a"] = Gaussian((*self.output_shape, self.width, self.pixels), 1.0)
-        return laws
-
-    def group(self, name: str) -> str:
-        """Return the part of the network that parameter `name` belongs to."""
-        return "output" if name == "a" else "hidden"
+    def fan_ins(self) -> list[int]:
+        """Return how many inputs a unit of each hidden layer has."""
+        return [self.filter_size * c for c in [self.channels] + [self.width] * (self.depth - 1)]
 
     def forward(self, linear: Linear, x: Array) -> Forward:
         """Compute outputs and `[x^(1), ..., x^(H)]`, each `n x m x p`."""
@@ -173,8 +147,8 @@ class ConvResidual(Network):
         for h in range(2, self.depth + 1):
             x = x + scale * self.activation(linear(f"W{h}", patches(x, self.filter_size)))
             features.append(jnp.swapaxes(x, -1, -2))
-        outputs = linear("a", features[-1].reshape(*x.shape[:-2], self.width * self.pixels))
-        return Forward(outputs if self.outputs > 1 else outputs[..., 0], features)
+        flat = features[-1].reshape(*x.shape[:-2], self.width * self.pixels)
+        return Forward(self.read_out(linear, flat), features)
 
 
 def patches(x: Float[Array, "n p c"], size: int) -> Float[Array, "n p cq"]:
@@ -191,7 +165,7 @@ def patches(x: Float[Array, "n p c"], size: int) -> Float[Array, "n p cq"]:
 
 @final
 @dataclass(frozen=True)
-class ResidualReLU(Network):
+class ResidualReLU(SignedNetwork):
     r"""The deep residual classifier of Frei et al. (2019).
 
     $$ x_1 = \sigma(W_1^\top x), \quad x_l = x_{l-1} + \theta\,\sigma(W_l^\top x_{l-1}) \ (2 \le l \le L), \quad
@@ -210,7 +184,6 @@ class ResidualReLU(Network):
     name = "residual-relu"
     paper = "frei2019"
     equation = "Section 3"
-    units = "columns"
 
     input_dim: int
     width: int
@@ -220,7 +193,7 @@ class ResidualReLU(Network):
 
     def __post_init__(self) -> None:
         require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth)
-        require_even(self, self.width)
+        self.require_balanced()
         if self.residual_scale is not None and not (math.isfinite(self.residual_scale) and self.residual_scale >= 0):
             raise InputError(f"residual-relu needs residual_scale >= 0, got {self.residual_scale}: take 1/L or less")
         require_groups(self, self.trained)
@@ -230,26 +203,9 @@ class ResidualReLU(Network):
         r"""The scale $\theta$ of the residual branch."""
         return 1 / self.depth if self.residual_scale is None else self.residual_scale
 
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one example."""
-        return (self.input_dim,)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of the outputs for one example."""
-        return ()
-
-    def laws(self) -> dict[str, Law]:
-        """Return the law of each parameter at the start."""
-        fan_in = [self.input_dim] + [self.width] * self.depth
-        laws: dict[str, Law] = {f"W{i}": Gaussian((d, self.width), 2 / self.width) for i, d in enumerate(fan_in, 1)}
-        laws["v"] = Balanced((self.width,))
-        return laws
-
-    def group(self, name: str) -> str:
-        """Return the part of the network that parameter `name` belongs to."""
-        return "output" if name == "v" else "hidden"
+    def sizes(self) -> list[int]:
+        """Return the input dimension and the width of every layer."""
+        return [self.input_dim] + [self.width] * (self.depth + 1)
 
     def forward(self, linear: Linear, x: Array) -> Forward:
         """Compute outputs and `[x_1, ..., x_{L+1}]`."""

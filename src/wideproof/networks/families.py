@@ -1,0 +1,127 @@
+"""What the networks of one paper share: Du's trained read-out, Zou's and Frei's fixed signs, Allen-Zhu's sequences."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from jaxtyping import Array
+
+from wideproof.errors import InputError
+from wideproof.networks.base import Balanced, Gaussian, Law, Linear, Network, require_positive
+
+
+@dataclass(frozen=True)
+class SmoothNetwork(Network):
+    """Networks of Du et al. (2019): standard normal weights `W1..WH` and a trained read-out `a`."""
+
+    paper = "du2019"
+
+    @property
+    @abstractmethod
+    def read_out_shape(self) -> tuple[int, ...]:
+        """Shape of the last features, which `a` is paired with."""
+
+    @abstractmethod
+    def fan_ins(self) -> list[int]:
+        """Return how many inputs a unit of each hidden layer has."""
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the outputs for one example; `()` for a single number."""
+        outputs: int = self.outputs  # pyright: ignore[reportAttributeAccessIssue]
+        return () if outputs == 1 else (outputs,)
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        width = self.read_out_shape[0]
+        laws: dict[str, Law] = {f"W{h}": Gaussian((width, d), 1.0) for h, d in enumerate(self.fan_ins(), 1)}
+        laws["a"] = Gaussian((*self.output_shape, *self.read_out_shape), 1.0)
+        return laws
+
+    def group(self, name: str) -> str:
+        """Return the part of the network that parameter `name` belongs to."""
+        return "output" if name == "a" else "hidden"
+
+    def read_out(self, linear: Linear, features: Array) -> Array:
+        """Return the outputs: the inner product of `a` and the last features."""
+        outputs = linear("a", features)
+        return outputs if self.output_shape else outputs[..., 0]
+
+
+@dataclass(frozen=True)
+class SignedNetwork(Network):
+    """Classifiers of Zou et al. (2018) and Frei et al. (2019): units are columns, N(0, 2/fan-out), fixed signs `v`."""
+
+    units = "columns"
+
+    @abstractmethod
+    def sizes(self) -> list[int]:
+        """Return the input dimension and the width of every layer."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return (self.sizes()[0],)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the outputs for one example."""
+        return ()
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        sizes = self.sizes()
+        laws: dict[str, Law] = {f"W{i}": Gaussian((sizes[i - 1], sizes[i]), 2 / sizes[i]) for i in range(1, len(sizes))}
+        laws["v"] = Balanced((sizes[-1],))
+        return laws
+
+    def group(self, name: str) -> str:
+        """Return the part of the network that parameter `name` belongs to."""
+        return "output" if name == "v" else "hidden"
+
+    def require_balanced(self) -> None:
+        """Check that half of the output signs can be +1."""
+        width = self.sizes()[-1]
+        if width % 2:
+            raise InputError(
+                f"{self.name} needs an even width, since half of the fixed output signs are +1 and half -1; "
+                f"got {width}: take {width + 1}"
+            )
+
+
+@dataclass(frozen=True)
+class SequenceNetwork(Network):
+    """Recurrent networks of Allen-Zhu et al. (2018): one output at every step, the loss from the second on."""
+
+    paper = "allenzhu2018"
+    data_kind = "sequences"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example: length by features."""
+        return (self.length, self.input_dim)  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the outputs for one example: length by outputs."""
+        return (self.length, self.outputs)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def scored(self, outputs: Array) -> Array:
+        """Return steps 2..L: the first output does not depend on the recurrent weights."""
+        return outputs[:, 1:]
+
+    def require_sequences(self) -> None:
+        """Check that the paper's sequences exist in these sizes."""
+        length, input_dim = self.input_shape
+        require_positive(self, input_dim=input_dim, length=length)
+        if length < 2:
+            raise InputError(
+                f"{self.name} needs sequences of length 2 or more, got length {length}: "
+                "the loss starts at the second step"
+            )
+        if input_dim < 2:
+            raise InputError(
+                f"{self.name} needs tokens of 2 or more features, got {input_dim}: a first token of norm 1 with last "
+                "coordinate 1/sqrt(2) does not exist in one dimension; prepare the data with `pad`"
+            )
