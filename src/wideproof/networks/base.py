@@ -232,7 +232,7 @@ def _transposed_product(a: Array, b: Array) -> Array:
     if a.dtype != jnp.float64 or jax.default_backend() != "cpu" or min(a.shape[1], b.shape[1]) == 1:
         return a.T @ b
     if b.shape[1] < a.shape[1]:
-        return (lax.optimization_barrier(b.T) @ a).T
+        return lax.optimization_barrier(lax.optimization_barrier(b.T) @ a).T
     return lax.optimization_barrier(a.T) @ b
 
 
