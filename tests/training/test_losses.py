@@ -74,7 +74,8 @@ def test_assumption_3_2_and_4_4_hold_with_the_constants_or_fail(loss):
     powered[value <= 0] = 0
     lower = np.minimum(loss.alpha0, loss.alpha1 * powered)
     assert (slope >= lower * (1 - 1e-12) - TINY).all()
-    assert (slope <= lower * 1.05).any()  # the constants are nearly attained, so they cannot be raised by much
+    slack = 0.03 if loss.name == "probit" else 1e-3  # probit: -l' = 1.02 where l = 1; the others attain their constants
+    assert (slope <= lower * (1 + slack)).any()
     if loss.meets("4.4"):
         upper = np.minimum(loss.rho0, loss.rho1 * powered)
         assert (slope <= upper * (1 + 1e-12) + TINY).all()

@@ -81,7 +81,7 @@ def _tie(value: Function, derivative: Function) -> Function:
 
 
 # atanh(s)/s as a polynomial in s^2 for |s| <= (sqrt(2) - 1)/(sqrt(2) + 1), interpolated at Chebyshev points:
-# errors 1.2e-18 and 7e-10. Short, because XLA stops vectorizing long polynomials.
+# errors 1.2e-18 and 7e-10. Short, because longer polynomials were measured to be far slower in XLA's loops.
 _ATANH = {
     "float64": (
         1.0, 0.33333333333333822833, 0.19999999999651166926, 0.14285714380321322846, 0.1111109852831142242,
@@ -92,7 +92,7 @@ _ATANH = {
 
 
 def _log1p_unit(e: Array) -> Array:
-    """`log(1 + e)` for 0 <= e <= 1, five times faster than XLA's log1p, which calls libm for every element.
+    """`log(1 + e)` for 0 <= e <= 1; with XLA's own log1p, float64 softplus was measured to be several times slower.
 
     `log(1 + e) = 2 atanh(e / (2 + e))`, and for large e the same of `(1 + e) / 2`, plus log 2.
     """
