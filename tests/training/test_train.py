@@ -13,7 +13,7 @@ from tests.cases import NETWORKS
 from tests.networks import reference
 from wideproof.data import Dataset, ImageDataset, SequenceDataset, load
 from wideproof.errors import InputError
-from wideproof.kernels import gram
+from wideproof.kernels import gram, limit_gram
 from wideproof.networks import FullyConnected, get_activation
 from wideproof.training import Recipe, Run, Status, resume, step_size_for, train, train_many
 from wideproof.training.loop import minibatch
@@ -295,7 +295,7 @@ class TestStepSizes:
 
     def test_papers(self, data):
         params = NETWORK.init(0)
-        block = gram(NETWORK, params, data.x, ["W2"])
+        block = limit_gram(NETWORK, data.x, names=["W2"])
         found = step_size_for(NETWORK, params, data, Recipe(step_size="paper", constant=3.0))
         assert found == pytest.approx(3 * np.linalg.eigvalsh(block)[0] / 36, rel=1e-9)
         zou = NETWORKS["deep-relu"]

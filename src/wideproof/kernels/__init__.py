@@ -1,4 +1,13 @@
-"""Gram matrices of the networks and their spectra."""
+"""Gram matrices of the networks, finite and infinite, their spectra, and the course of gradient descent they predict."""
 
+from wideproof.kernels.dynamics import compare as compare
+from wideproof.kernels.dynamics import predict as predict
+from wideproof.kernels.dynamics import sgd as sgd
 from wideproof.kernels.finite import gram as gram
-from wideproof.kernels.spectrum import largest_eigenvalue as largest_eigenvalue
+from wideproof.kernels.limits import limit_gram as limit_gram
+from wideproof.kernels.limits import nngp as nngp
+from wideproof.kernels.products import gram_vector as gram_vector
+from wideproof.kernels.products import largest_eigenvalue as largest_eigenvalue
+from wideproof.kernels.result import Gram as Gram
+from wideproof.kernels.spectrum import Spectrum as Spectrum
+from wideproof.kernels.spectrum import spectrum as spectrum

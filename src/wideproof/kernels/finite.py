@@ -9,58 +9,205 @@ No Jacobian is formed, and weights shared over time or position are summed exact
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
+from wideproof.errors import InputError
+from wideproof.kernels.result import Gram
+from wideproof.kernels.tiles import Kernel, assemble
+from wideproof.kernels.uses import Uses, plan_uses
 from wideproof.networks import Network, linearize
-from wideproof.precision import double_to_numpy
+from wideproof.precision import as_dtype, double
+
+PRECISIONS = ("float64", "float32", "tf32")
 
 
-@double_to_numpy
+@double
 def gram(
-    network: Network, params: Mapping[str, ArrayLike], x: ArrayLike, names: Sequence[str] | None = None
-) -> Float[Array, "N N"]:
-    """Return the Gram matrix of the scored outputs with respect to the weights `names` (default: the trained ones).
+    network: Network,
+    params: Mapping[str, ArrayLike],
+    x: ArrayLike,
+    other: ArrayLike | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    by_weight: bool = False,
+    precision: str = "float64",
+    memory: int | None = None,
+) -> Gram:
+    """Return the Gram matrix of the scored outputs on `x`, or between `x` and `other`.
 
-    Rows are ordered by example first, then by output. For one weight matrix this is the paper's $G^{(h)}$.
+    Parameters
+    ----------
+    names : the weights to sum over; by default the trained ones.
+    by_weight : also keep the part of each weight, the paper's $G^{(h)}$, in `blocks`.
+    precision : `"float64"`, `"float32"`, or on a GPU `"tf32"` (float32 with the products of its tensor cores).
+    memory : bytes of working memory besides the result, 2 GiB by default; smaller makes smaller tiles.
 
     Examples
     --------
     >>> import numpy as np
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(input_dim=3, width=16, depth=2)
-    >>> gram(network, network.init(0), np.eye(3)).shape
-    (3, 3)
+    >>> result = gram(network, network.init(0), np.eye(3), by_weight=True)
+    >>> result.shape, list(result.blocks)
+    ((3, 3), ['W1', 'W2', 'a'])
     """
-    names = network.trained_names if names is None else tuple(names)
-    return _gram(network, network.as_params(params), network.as_batch(params, x), names)
+    dtype = require_precision(precision)
+    chosen = check_names(network, names)
+    state = {name: jnp.asarray(weight, dtype) for name, weight in params.items()}
+    left = network.as_batch(state, x)
+    right = None if other is None else network.as_batch(state, other)
+    with jax.default_matmul_precision("tensorfloat32" if precision == "tf32" else "highest"):
+        kernel = finite_kernel(network, len(left), chosen, by_weight)
+        found = assemble(kernel, state, left, right, memory)
+    total = found["total"] if "total" in found else sum(found.values())
+    return Gram(
+        matrix=np.asarray(total),
+        names=chosen,
+        source="finite",
+        precision=precision,
+        device=jax.default_backend(),
+        error=_rounding(kernel, np.asarray(total), precision, right is None),
+        blocks={name: np.asarray(found[name]) for name in chosen} if by_weight else {},
+    )
+
+
+@dataclass(frozen=True)
+class FiniteKernel(Kernel):
+    """The Gram matrix of a network's weights; the state is the parameters."""
+
+    network: Network
+    uses: tuple[tuple[str, Uses], ...]
+    by_weight: bool
+    outputs: int
+    terms: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the matrix for one example: its number of scored outputs."""
+        return self.outputs
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """One matrix for every weight, or the total."""
+        return tuple(name for name, _ in self.uses) if self.by_weight else ("total",)
+
+    @property
+    def product_rows(self) -> int:
+        """Rows that one example has in the largest matrix product: its outputs times the places that reach them."""
+        return max(uses.product_rows(self.outputs) for _, uses in self.uses)
+
+    def record(self, state: Any, x: Array) -> dict[str, tuple[Array, ...]]:
+        """Return inputs and cotangents of every use (or the gradients), per weight."""
+        u, b = taps(self.network, state, x, tuple(name for name, _ in self.uses))
+        return {name: uses.record(u[name], b[name]) for name, uses in self.uses}
+
+    def block(self, state: Any, left: Any, right: Any) -> dict[str, Array]:
+        """Return the Gram matrix between two sets of records."""
+        parts = {name: uses.block(left[name], right[name]) for name, uses in self.uses}
+        return parts if self.by_weight else {"total": sum(parts.values())}  # pyright: ignore[reportReturnType]
+
+    def pair_bytes(self, left: Any) -> float:
+        """Return the bytes of temporaries for one pair of examples."""
+        need = 0.0
+        for name, uses in self.uses:
+            first, last = left[name][0], left[name][-1]
+            shape = last.shape if uses.order == "pairs" else (1, self.outputs, 1, 1)
+            need = max(need, uses.pair_bytes(first.shape, shape, first.dtype.itemsize))
+        return need + 4 * self.outputs**2 * len(self.keys)
+
+
+@lru_cache(maxsize=256)
+def finite_kernel(network: Network, n: int, names: tuple[str, ...], by_weight: bool) -> FiniteKernel:
+    """Plan the contraction of every weight for `n` examples, from the shapes of one."""
+    state = {name: jnp.zeros(law.shape) for name, law in network.laws().items()}
+    x = jnp.zeros((1, *network.input_shape))
+    u, b = jax.eval_shape(partial(taps, network, names=names), state, x)
+    outputs = next(iter(b.values())).shape[1]
+    reach = _reach(network, state, x, u, b)
+    uses = tuple((name, plan_uses(n, u[name].shape, b[name].shape, reach[name])) for name in names)
+    terms = sum(u[name].shape[2] + b[name].shape[3] + 4 for name in names)
+    return FiniteKernel(network, uses, by_weight, outputs, terms)
+
+
+def taps(
+    network: Network, params: Mapping[str, Array], x: Array, names: tuple[str, ...], seed: float = 1.0
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return, for each weight, its inputs `(n, places, a)` and its cotangents `(n, outputs, places, b)`."""
+    line = linearize(network, params, x, names)
+    scored, score = jax.vjp(network.scored, line.outputs)
+    n, count = len(x), scored[0].size
+
+    def one_output(k: Array) -> dict[str, Array]:
+        cotangent = jnp.zeros((n, count), x.dtype).at[:, k].set(seed).reshape(scored.shape)
+        pulled = line.pullback(score(cotangent)[0])
+        return {name: _places(n, pulled[name]) for name in names}
+
+    u = {name: _places(n, line.inputs[name]) for name in names}
+    if count == 1:
+        return u, {name: b[:, None] for name, b in one_output(jnp.zeros((), int)).items()}
+    return u, jax.vmap(one_output, out_axes=1)(jnp.arange(count))
+
+
+def _places(n: int, uses: Sequence[Array]) -> Array:
+    """Lay all uses and positions of a weight along one axis: `n x places x size`."""
+    laid = [u.reshape(n, -1, u.shape[-1]) for u in uses]
+    return laid[0] if len(laid) == 1 else jnp.concatenate(laid, axis=1)
+
+
+def _reach(
+    network: Network, state: dict[str, Array], x: Array, u: Mapping[str, Any], b: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Find which uses can reach which outputs: pull back NaN, which no zero can hide."""
+    shared = [name for name in u if u[name].shape[1] > 1 and b[name].shape[1] > 1]
+    reach = {name: np.ones(b[name].shape[1:3], bool) for name in u}
+    if shared:
+        with jax.debug_nans(False):
+            found = _pull_nan(network, state, x, tuple(shared))
+        reach |= {name: np.asarray(found[name]) for name in shared}
+    return reach
 
 
 @partial(jax.jit, static_argnums=(0, 3))
-def _gram(network: Network, params: dict[str, Array], x: Array, names: tuple[str, ...]) -> Array:
-    line = linearize(network, params, x, names)
-    scored, score = jax.vjp(network.scored, line.outputs)
-    n = x.shape[0]
-    count = scored[0].size
-
-    def one_output(k: Array) -> dict[str, Array]:
-        cotangent = jnp.zeros((n, count), x.dtype).at[:, k].set(1).reshape(scored.shape)
-        pulled = line.pullback(score(cotangent)[0])
-        return {name: _positions(n, pulled[name]) for name in names}
-
-    pulled = jax.vmap(one_output, out_axes=1)(jnp.arange(count))
-    total = jnp.zeros((n, count, n, count), x.dtype)
-    for name in names:
-        u, b = _positions(n, line.inputs[name]), pulled[name]
-        inner = jnp.einsum("ipa,jqa->ipjq", u, u)
-        total += jnp.einsum("ipjq,ikpb,jlqb->ikjl", inner, b, b, optimize=True)
-    return total.reshape(n * count, n * count)
+def _pull_nan(network: Network, state: dict[str, Array], x: Array, names: tuple[str, ...]) -> dict[str, Array]:
+    _, b = taps(network, state, x, names, seed=jnp.nan)
+    return {name: jnp.isnan(b[name][0]).any(axis=-1) for name in names}
 
 
-def _positions(n: int, uses: Sequence[Array]) -> Array:
-    """Lay all uses and positions of a weight along one axis: `n x positions x size`."""
-    return jnp.concatenate([u.reshape(n, -1, u.shape[-1]) for u in uses], axis=1)
+def _rounding(kernel: FiniteKernel, matrix: np.ndarray, precision: str, symmetric: bool) -> float:
+    r"""Bound $\|G - \hat G\|_2$ by unit roundoff x summed terms x trace: see `docs/gram.md`."""
+    roundoff = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11}[precision]
+    scale = np.trace(matrix, dtype=np.float64) if symmetric else np.sqrt(np.prod(matrix.shape)) * np.abs(matrix).max()
+    return float(roundoff * kernel.terms * scale)
+
+
+def require_precision(precision: str) -> np.dtype:
+    """Check the name of the arithmetic against the device, and return its dtype."""
+    if precision not in PRECISIONS:
+        raise InputError(f"precision is one of {', '.join(PRECISIONS)}, got {precision!r}")
+    if precision == "tf32":
+        if jax.default_backend() != "gpu":
+            raise InputError(
+                f"precision 'tf32' names the products of an NVIDIA GPU; this computation runs on "
+                f"{jax.default_backend()}: take 'float32'"
+            )
+        return np.dtype("float32")
+    return as_dtype(precision)
+
+
+def check_names(network: Network, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the weights to sum over, in the order of the forward pass."""
+    if names is None:
+        return network.trained_names
+    known = tuple(network.laws())
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise InputError(f"{network.name} has the weights {', '.join(known)}; got {', '.join(unknown) or 'none'}")
+    return tuple(name for name in known if name in names)

@@ -1,74 +1,446 @@
-"""Eigenvalues of Gram matrices without the matrix."""
+r"""The spectrum of a Gram matrix, every eigenvalue with a radius that covers what is wrong with it.
+
+By Weyl's inequality a matrix that is off by $E$ has eigenvalues that are off by at most $\|E\|_2$. A radius is the
+sum of three such norms:
+
+* the entries: `Gram.error`, or $\varepsilon \max(\sum_i |a_{ii}|, \|A\|_F)$ for a bare array, which is what errors
+  $|\Delta a_{ij}| \le \varepsilon \sqrt{a_{ii} a_{jj}}$ come to, $\varepsilon$ being that of the array's dtype;
+* asymmetry: $\tfrac12 \|A - A^\top\|_F$, the distance of either triangle from the symmetric part;
+* the solver, always in float64: see `spectrum`.
+
+An eigenvalue whose interval covers zero is not reported as positive, zero or negative: it is undecided.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import lax
+import numpy as np
+import scipy.linalg
 from jax.typing import ArrayLike
-from jaxtyping import Array
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from wideproof.networks import Network, gradient, linearize
-from wideproof.precision import double
+from wideproof.data.geometry import pairs
+from wideproof.errors import InputError
+from wideproof.kernels.result import Gram
+
+Method = Literal["auto", "dense", "lanczos"]
+LARGE = 3000  # above, "auto" takes Lanczos: three Cholesky factors cost less than a tridiagonal form
+
+_EPS = float(np.finfo(np.float64).eps)
+_BLOCK = 256
+_LISTED = 20
+_CONVERGED: Any = 1e-12  # of an eigenvalue, relative, by ARPACK's own estimate
+
+Product = Callable[[np.ndarray], np.ndarray]
 
 
-@double
-def largest_eigenvalue(
-    network: Network,
-    params: Mapping[str, ArrayLike],
-    x: ArrayLike,
+@dataclass(frozen=True)
+class Enclosed:
+    """A number known to lie within `radius` of `value`.
+
+    Examples
+    --------
+    >>> print(Enclosed(3.2e-4, 1e-12), Enclosed(3.2e-4, 1e-12).decided)
+    3.2e-4 ± 1e-12 True
+    """
+
+    value: float
+    radius: float
+
+    @property
+    def low(self) -> float:
+        """The least it can be."""
+        return self.value - self.radius
+
+    @property
+    def high(self) -> float:
+        """The most it can be."""
+        return self.value + self.radius
+
+    @property
+    def decided(self) -> bool:
+        """Whether its sign is known: the interval does not cover zero."""
+        return abs(self.value) > self.radius
+
+    def __str__(self) -> str:
+        return f"{_short(self.value, 6)} ± {_short(self.radius, 2)}"
+
+
+class Culprit(NamedTuple):
+    r"""Two examples that make a Gram matrix (nearly) singular.
+
+    `what` is `"equal"`, `"parallel"` or `"antipodal"` inputs (within the tolerance of the data audit), `"nearest to
+    parallel"` or `"nearest to antipodal"`, with the distance $\|\hat x_i \mp \hat x_j\|$ of the directions; without
+    inputs `"alike"` or `"opposite"`, with the distance $\|\phi_i \mp \phi_j\|$ of the gradients, from the matrix.
+    An input of zeros is `"zero"`, with $i = j$.
+    """
+
+    i: int
+    j: int
+    what: str
+    distance: float
+
+    def __str__(self) -> str:
+        if self.what == "zero":
+            return f"example {self.i} is zero"
+        return f"examples {self.i} and {self.j} are {self.what} (distance {_short(self.distance, 2)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    r"""Eigenvalues of a Gram matrix, and what can be concluded from them.
+
+    Attributes
+    ----------
+    smallest, largest : the extreme eigenvalues with their radii.
+    method : `"dense"` or `"lanczos"`.
+    precision : the arithmetic the entries come from.
+    eigenvalues : all of them, ascending, each within `smallest.radius`; `None` from Lanczos.
+    vectors : the eigenvectors in columns, if they were asked for.
+    culprits : pairs of examples that explain an undecided smallest eigenvalue, the worst first.
+    """
+
+    smallest: Enclosed
+    largest: Enclosed
+    method: str
+    precision: str
+    eigenvalues: np.ndarray | None = field(default=None, repr=False)
+    vectors: np.ndarray | None = field(default=None, repr=False)
+    culprits: tuple[Culprit, ...] = ()
+
+    @property
+    def decided(self) -> bool:
+        """Whether the sign of the smallest eigenvalue is known."""
+        return self.smallest.decided
+
+    @property
+    def positive_definite(self) -> bool:
+        """Whether the smallest eigenvalue is known to be positive."""
+        return self.smallest.low > 0
+
+    @property
+    def condition(self) -> Enclosed | float:
+        r"""$\lambda_{\max} / \lambda_{\min}$; infinite unless the smallest eigenvalue is known to be positive."""
+        if not self.positive_definite:
+            return math.inf
+        value = self.largest.value / self.smallest.value
+        low, high = self.largest.low / self.smallest.high, self.largest.high / self.smallest.low
+        return Enclosed(value, max(value - low, high - value))
+
+    @property
+    def rank(self) -> int | None:
+        """How many eigenvalues are known to be positive; `None` from Lanczos, which finds two of them."""
+        if self.eigenvalues is None:
+            return None
+        return int(np.count_nonzero(self.eigenvalues > self.smallest.radius))
+
+    @property
+    def stable_step(self) -> float:
+        r"""$2 / \lambda_{\max}$, by its upper end: gradient descent on $\tfrac12 \|e\|^2$ converges below it."""
+        return 2 / self.largest.high if self.largest.high > 0 else math.inf
+
+    @property
+    def verdict(self) -> str:
+        """What the smallest eigenvalue says, and what to do about it, in one sentence."""
+        if self.positive_definite:
+            return f"positive definite: the smallest eigenvalue is {self.smallest}"
+        if self.decided:
+            return (
+                f"indefinite: the smallest eigenvalue is {self.smallest}, which no Gram matrix has: check how the "
+                "entries were computed, and that `error` covers it"
+            )
+        low, high = _short(self.smallest.low, 2), _short(self.smallest.high, 2)
+        return (
+            f"singular to working precision, undecided: the smallest eigenvalue is in [{low}, {high}]: {self._way_out}"
+        )
+
+    @property
+    def _way_out(self) -> str:
+        first = self.culprits[0] if self.culprits else None
+        if first is not None and first.what in ("equal", "zero"):
+            return f"{first}: remove that"
+        if self.precision != "float64":
+            return f'{self.precision} cannot resolve it: compute the Gram matrix with precision="float64"'
+        return "remove examples" if first is None else f"{first}: remove one of them, or separate the examples"
+
+    def __str__(self) -> str:
+        return f"{self.verdict}; the largest is {self.largest} ({self.method})"
+
+
+def spectrum(
+    gram: ArrayLike | Gram,
     *,
-    weights: Array | None = None,
-    iterations: int = 60,
-    seed: int = 0,
-) -> float:
-    r"""Estimate $\lambda_{\max}(D^{1/2} J J^\top D^{1/2})$ by power iteration, $D$ = diag(`weights`) or the identity.
+    error: float | None = None,
+    method: Method = "auto",
+    points: ArrayLike | None = None,
+    vectors: bool = False,
+) -> Spectrum:
+    r"""Enclose the extreme eigenvalues of a Gram matrix; all of them with a dense solver.
 
-    $J$ is the Jacobian of the scored outputs with respect to the trained weights; each iteration costs one
-    forward-mode and one reverse-mode pass. The estimate is a Rayleigh quotient, so never above the truth.
+    Parameters
+    ----------
+    gram : a symmetric matrix. Its `error` bounds the spectral norm of what is wrong with the entries.
+    error : replaces that bound; 0 declares the entries exact.
+    method : `"dense"`, `"lanczos"`, or `"auto"`: dense up to 3000 rows, or if all eigenvectors are asked for.
+    points : the inputs, one per example, in which to look for the cause of a singular matrix.
+    vectors : keep the eigenvectors.
+
+    Notes
+    -----
+    Dense: LAPACK's symmetric solvers are backward stable, $|\hat\lambda - \lambda| \le p(n)\, \varepsilon \|A\|_2$
+    with a modest $p$ (LAPACK Users' Guide, 4.7). Here $p(n) = n + 8$; what was measured grows like $\sqrt n$.
+
+    Lanczos: estimates from ARPACK, of the inverse for the smallest eigenvalue; only then are they proved. A Cholesky
+    factorization of $A - sI$ that runs to its end shows $\lambda_{\min}(A) \ge s - \gamma_{n+2} \sum_i |a_{ii} - s|$,
+    $\gamma_k = k u / (1 - k u)$ (Higham, Accuracy and Stability, Theorem 10.3; Rump, BIT 46, 2006); one of $sI - A$
+    shows the like for $\lambda_{\max}$. The other sides are Rayleigh quotients with their rounding. One copy of
+    the matrix is held beside the matrix itself.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from wideproof.kernels import gram
-    >>> from wideproof.networks import FullyConnected
-    >>> network = FullyConnected(input_dim=3, width=16, depth=2)
-    >>> params, x = network.init(0), np.eye(3)
-    >>> dense = np.linalg.eigvalsh(gram(network, params, x))[-1]
-    >>> bool(abs(largest_eigenvalue(network, params, x) / dense - 1) < 1e-6)
-    True
+    >>> found = spectrum(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> round(found.smallest.value, 12), round(found.stable_step, 12), found.decided
+    (1.0, 0.666666666667, True)
+    >>> print(spectrum(np.ones((2, 2)), points=np.array([[3.0], [3.0]])).culprits[0])
+    examples 0 and 1 are equal (distance 0)
     """
-    batch = network.as_batch(params, x)
-    return float(_power(network, network.as_params(params), batch, weights, iterations, seed))
+    a = np.asarray(gram)
+    precision = gram.precision if isinstance(gram, Gram) else ("float32" if a.dtype == np.float32 else "float64")
+    if method not in ("auto", "dense", "lanczos"):
+        raise InputError(f"the method is 'auto', 'dense' or 'lanczos', got {method!r}")
+    if a.ndim != 2 or a.shape[0] != a.shape[1] or not a.size:
+        raise InputError(f"a spectrum needs a square matrix, got shape {a.shape}: give the Gram matrix of one data set")
+    if a.dtype not in (np.float32, np.float64):
+        a = a.astype(np.float64)
+    if error is None and isinstance(gram, Gram):
+        error = gram.error
+    if error is not None and not error >= 0:
+        raise InputError(f"error bounds a norm, so it is a number >= 0, got {error}")
+    n = len(a)
+    x = None if points is None else _as_points(points, n)
+    size = _measure(a, error)
+    dense = method == "dense" or n < 3 or (method == "auto" and (n <= LARGE or vectors))
+    if vectors and not dense:
+        raise InputError("Lanczos finds two eigenvectors of them all: take method='dense' for vectors=True")
+    w = v = None
+    if dense:
+        smallest, largest, bottom, w, v = _dense(a, size, vectors)
+    else:
+        smallest, largest, bottom = _lanczos(a, size)
+    culprits = ()
+    if not smallest.decided and n > 1:
+        culprits = _from_matrix(a, _bottom(a) if bottom is None else bottom) if x is None else _from_points(x)
+    return Spectrum(smallest, largest, "dense" if dense else "lanczos", precision, w, v, culprits)
 
 
-@partial(jax.jit, static_argnums=(0, 4, 5))
-def _power(
-    network: Network, params: dict[str, Array], x: Array, weights: Array | None, iterations: int, seed: int
-) -> Array:
-    line = linearize(network, params, x)
-    shape = network.scored(line.outputs).shape
-    root = jnp.ones(shape, x.dtype) if weights is None else jnp.sqrt(jnp.broadcast_to(weights, shape))
+class _Size(NamedTuple):
+    """What one sweep over a matrix tells: `error` is that of the entries and of asymmetry together."""
 
-    def outputs(trained: dict[str, Array]) -> Array:
-        return network.scored(network.forward(network.linear({**params, **trained}), x).outputs)
+    diagonal: np.ndarray
+    frobenius: float
+    rows: float
+    error: float
 
-    trained = {name: params[name] for name in network.trained_names}
 
-    def apply(v: Array) -> Array:
-        cotangent = jax.vjp(network.scored, line.outputs)[1](root * v)[0]
-        pulled = gradient(network, params, line, cotangent)
-        return root * jax.jvp(outputs, (trained,), (pulled,))[1]
+def _measure(a: np.ndarray, error: float | None) -> _Size:
+    """Check that the entries are finite and symmetric, and bound their error, in blocks of rows."""
+    diagonal = np.diagonal(a).astype(np.float64)
+    eps = float(np.finfo(a.dtype).eps)
+    square = asymmetry = rows = largest = gap = 0.0
+    where = (0, 0)
+    for part in _parts(len(a)):
+        block = a[part].astype(np.float64)
+        if not np.isfinite(block).all():
+            i, j = (int(k) for k in np.argwhere(~np.isfinite(block))[0])
+            raise InputError(
+                f"entry ({part.start + i}, {j}) of the Gram matrix is {block[i, j]}: "
+                "look for NaN or overflow in the inputs and weights"
+            )
+        difference = np.abs(block - a[:, part].T)
+        square += float(np.vdot(block, block))
+        asymmetry += float(np.vdot(difference, difference))
+        np.abs(block, out=block)
+        rows, largest = max(rows, float(block.sum(axis=1).max())), max(largest, float(block.max()))
+        if difference.max() > gap:
+            i, j = np.unravel_index(int(difference.argmax()), difference.shape)
+            gap, where = float(difference.max()), (part.start + int(i), int(j))
+    frobenius = math.sqrt(square)
+    error = eps * max(float(np.abs(diagonal).sum()), frobenius) if error is None else float(error)
+    if gap > math.sqrt(eps) * largest + 2 * error:
+        raise InputError(
+            f"a Gram matrix is symmetric, but entries {where} and {where[::-1]} differ by {gap:.3g}: "
+            "give the matrix of one data set with itself"
+        )
+    return _Size(diagonal, frobenius, rows, error + math.sqrt(asymmetry) / 2)
 
-    def step(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        v = carry[0]
-        w = apply(v)
-        norm = jnp.linalg.norm(w.ravel())
-        return w / jnp.where(norm > 0, norm, 1), jnp.vdot(v, w)
 
-    start = jax.random.normal(jax.random.key(seed), shape, x.dtype)
-    start = start / jnp.linalg.norm(start.ravel())
-    return lax.fori_loop(0, iterations, step, (start, jnp.zeros((), x.dtype)))[1]
+def _parts(n: int) -> Iterator[slice]:
+    return (slice(top, min(top + _BLOCK, n)) for top in range(0, n, _BLOCK))
+
+
+def _dense(
+    a: np.ndarray, size: _Size, vectors: bool
+) -> tuple[Enclosed, Enclosed, np.ndarray | None, np.ndarray, np.ndarray | None]:
+    """All eigenvalues, and the eigenvectors if they are wanted."""
+    copy = np.array(a.T, dtype=np.float64, order="F")
+    v = None
+    if vectors:
+        w, v = scipy.linalg.eigh(copy, overwrite_a=True, check_finite=False)
+    else:
+        w = scipy.linalg.eigvalsh(copy, overwrite_a=True, check_finite=False)
+    n = len(a)
+    radius = size.error + dense_error(n, max(abs(float(w[0])), abs(float(w[-1]))))
+    bottom = None if v is None else v[:, 0]
+    return Enclosed(float(w[0]), radius), Enclosed(float(w[-1]), radius), bottom, w, v
+
+
+def dense_error(n: int, norm: float) -> float:
+    """How far a dense solver's eigenvalues of a symmetric matrix can be off: see the notes of `spectrum`.
+
+    >>> dense_error(1, 5.0)
+    0.0
+    """
+    return (n + 8) * _EPS * norm if n > 1 else 0.0
+
+
+def _lanczos(a: np.ndarray, size: _Size) -> tuple[Enclosed, Enclosed, np.ndarray]:
+    """Both ends from Lanczos, proved by Cholesky factors of the shifted matrix; all factors share one copy."""
+    n = len(a)
+    if size.frobenius == 0:
+        return Enclosed(0.0, size.error), Enclosed(0.0, size.error), np.eye(n)[0]
+    buffer = np.empty((n, n), order="F")
+    rounding = n * _EPS * size.frobenius  # of a Rayleigh quotient: 2n operations, half an epsilon each
+
+    def ends(sign: float, shifts: list[float]) -> tuple[float, float]:
+        """Return a shift s with sign·(A - sI) positive definite, the first that works, and the bound it proves."""
+        for s in shifts:
+            if _factors(a, sign, s, buffer):
+                return s, s - sign * _cholesky_error(n, float(np.abs(size.diagonal - s).sum()))
+        return -sign * math.inf, -sign * math.inf
+
+    top, _, residual = _rayleigh(a, lambda u: _times(a, u))
+    trust = max(2 * residual, _cholesky_error(n, float(np.abs(size.diagonal - top).sum())))
+    _, above = ends(-1.0, [top + trust, top + 1e3 * trust])
+    above = min(above, size.rows)  # no eigenvalue exceeds a row's sum of absolute values
+    largest = Enclosed(top, max(above - top, rounding) + size.error)
+
+    trust = _cholesky_error(n, float(np.abs(size.diagonal).sum()))
+    middle = -math.sqrt(trust * size.frobenius)
+    shift, proved = ends(1.0, [0.0, -2 * trust, middle, -(1 + 1e-3) * size.frobenius - 4 * trust])
+    low, bottom, residual = _rayleigh(a, lambda u: scipy.linalg.cho_solve((buffer, True), u, check_finite=False))
+    trust = max(2 * residual, trust)
+    proved = max(proved, ends(1.0, [s for s in (low - trust, low - 1e3 * trust) if s > shift])[1])
+    return Enclosed(low, max(low - proved, rounding) + size.error), largest, bottom
+
+
+def _cholesky_error(n: int, trace: float) -> float:
+    """How far below zero the smallest eigenvalue can be although a Cholesky factorization ran to its end."""
+    return (n + 2) * _EPS / 2 / (1 - (n + 2) * _EPS) * trace
+
+
+def _factors(a: np.ndarray, sign: float, shift: float, buffer: np.ndarray) -> bool:
+    """Whether sign·(A - shift·I) has a Cholesky factor, which is then the lower triangle of `buffer`."""
+    np.multiply(a.T, sign, out=buffer)
+    buffer[np.diag_indices(len(a))] -= sign * shift
+    try:
+        scipy.linalg.cho_factor(buffer, lower=True, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return False
+    return True
+
+
+class _Operator(LinearOperator):
+    """A matrix that is known by its products."""
+
+    def __init__(self, n: int, product: Product) -> None:
+        super().__init__(np.float64, (n, n))
+        self._product = product
+
+    def _matvec(self, x: np.ndarray) -> np.ndarray:
+        return self._product(x)
+
+
+def _rayleigh(a: np.ndarray, product: Product) -> tuple[float, np.ndarray, float]:
+    """The Rayleigh quotient in `a` of the top eigenvector of `product`, that vector, and its residual."""
+    start = np.random.default_rng(0).standard_normal(len(a))
+    try:
+        v = eigsh(_Operator(len(a), product), k=1, which="LA", v0=start, tol=_CONVERGED)[1][:, 0]
+    except ArpackNoConvergence as unfinished:  # any vector gives a true bound, if a poor one
+        v = unfinished.eigenvectors[:, 0] if unfinished.eigenvectors.size else start
+    v = v / np.linalg.norm(v)
+    image = _times(a, v)
+    quotient = float(v @ image)
+    return quotient, v, float(np.linalg.norm(image - quotient * v))
+
+
+def _times(a: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The product in float64, a block of rows at a time if the matrix is stored in less."""
+    v = v.ravel()
+    if a.dtype == np.float64:
+        return a @ v
+    return np.concatenate([a[part].astype(np.float64) @ v for part in _parts(len(a))])
+
+
+def _bottom(a: np.ndarray) -> np.ndarray:
+    return scipy.linalg.eigh(a.astype(np.float64), subset_by_index=[0, 0], check_finite=False)[1][:, 0]
+
+
+def _as_points(points: ArrayLike, rows: int) -> np.ndarray:
+    x = np.asarray(points, dtype=np.float64)
+    if x.ndim == 0 or not len(x) or rows % len(x):
+        raise InputError(
+            f"points are the inputs of the matrix's {rows} rows, one each or one for several outputs, "
+            f"got shape {x.shape}: give the x that the Gram matrix was computed from"
+        )
+    return x.reshape(len(x), -1)
+
+
+def _from_points(x: np.ndarray) -> tuple[Culprit, ...]:
+    """Equal, parallel and antipodal inputs, and the pairs nearest to that."""
+    found = pairs(x, listed=_LISTED)
+    listed = [Culprit(i, j, "parallel", _apart(x, i, j, 1)) for i, j in found.parallel]
+    listed += [Culprit(i, j, "antipodal", _apart(x, i, j, -1)) for i, j in found.antipodal]
+    listed = [c._replace(what="equal") if np.array_equal(x[c.i], x[c.j]) else c for c in listed]
+    listed += [Culprit(int(i), int(i), "zero", 0.0) for i in np.flatnonzero(~x.any(axis=1))[:_LISTED]]
+    if not listed:
+        nearest = (("nearest to parallel", found.direction), ("nearest to antipodal", found.antipode))
+        listed = [Culprit(pair.i, pair.j, what, pair.distance) for what, pair in nearest if pair is not None]
+    return tuple(sorted(listed, key=lambda c: (c.distance, c.what != "equal", c.i, c.j)))
+
+
+def _apart(x: np.ndarray, i: int, j: int, sign: int) -> float:
+    if np.array_equal(x[i], sign * x[j]):
+        return 0.0
+    return float(np.linalg.norm(x[i] / np.linalg.norm(x[i]) - sign * x[j] / np.linalg.norm(x[j])))
+
+
+def _from_matrix(a: np.ndarray, bottom: np.ndarray) -> tuple[Culprit, ...]:
+    """Of the rows that weigh most in the bottom eigenvector, the two whose gradients are nearest to parallel."""
+    rows = np.sort(np.argsort(-np.abs(bottom), kind="stable")[:_LISTED])
+    part = a[np.ix_(rows, rows)].astype(np.float64)
+    diagonal = np.diagonal(part)
+    root = np.sqrt(np.maximum(diagonal, 0))
+    scale = np.outer(root, root)
+    cosine = np.abs(np.divide(part, scale, out=np.ones_like(part), where=scale > 0))
+    cosine[np.tril_indices(len(part))] = -1
+    i, j = (int(k) for k in np.unravel_index(int(cosine.argmax()), cosine.shape))
+    square = diagonal[i] + diagonal[j] - 2 * abs(part[i, j])
+    what = "alike" if part[i, j] >= 0 else "opposite"
+    return (Culprit(int(rows[i]), int(rows[j]), what, math.sqrt(max(float(square), 0.0))),)
+
+
+def _short(x: float, digits: int) -> str:
+    """A number in few characters.
+
+    >>> _short(0.00032, 6), _short(12.5, 6), _short(1e-12, 2)
+    ('3.2e-4', '12.5', '1e-12')
+    """
+    if x == 0 or not math.isfinite(x) or 1e-3 <= abs(x) < 1e6:
+        return f"{x:.{digits}g}"
+    mantissa, _, exponent = f"{x:.{digits - 1}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent)}"

@@ -27,6 +27,7 @@ from jaxtyping import Array, Float
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import Activation
+from wideproof.networks.limit import Limit
 from wideproof.precision import as_dtype, double_to_numpy
 
 Params = dict[str, Array]
@@ -90,6 +91,10 @@ class Network(ABC):
     @abstractmethod
     def forward(self, linear: Linear, x: Array) -> Forward:
         """Compute outputs and features of a batch, weights entering through `linear` only."""
+
+    @abstractmethod
+    def limit(self) -> Limit:
+        """Return the layers of this network at infinite width."""
 
     @property
     @abstractmethod

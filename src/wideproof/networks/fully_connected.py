@@ -12,6 +12,7 @@ from wideproof.errors import InputError
 from wideproof.networks.activations import RELU, SOFTPLUS, Activation
 from wideproof.networks.base import Forward, Linear, require_groups, require_positive
 from wideproof.networks.families import SignedNetwork, SmoothNetwork
+from wideproof.networks.limit import LayeredLimit, LimitLayer
 
 
 @final
@@ -70,6 +71,12 @@ class FullyConnected(SmoothNetwork):
             features.append(x)
         return Forward(self.read_out(linear, x), features)
 
+    def limit(self) -> LayeredLimit:
+        """Return the layers of this network at infinite width."""
+        scale = math.sqrt(self.activation.c_sigma)
+        layers = tuple(LimitLayer(f"W{h}", False, scale) for h in range(1, self.depth + 1))
+        return LayeredLimit(self.activation, layers, "a")
+
 
 @final
 @dataclass(frozen=True)
@@ -124,3 +131,8 @@ class DeepReLU(SignedNetwork):
             x = RELU(linear(f"W{i}", x))
             features.append(x)
         return Forward(linear("v", x)[..., 0], features)
+
+    def limit(self) -> LayeredLimit:
+        """Return the layers of this network at infinite width; Gram parts grow with the widths."""
+        layers = (LimitLayer(f"W{i}", False, math.sqrt(2), m / 2) for i, m in enumerate(self.widths, 1))
+        return LayeredLimit(RELU, tuple(layers), "v", signs=True)

@@ -11,6 +11,7 @@ from jaxtyping import Array
 from wideproof.networks.activations import RELU_CLOSED
 from wideproof.networks.base import Forward, Gaussian, Law, Linear, require_groups, require_positive
 from wideproof.networks.families import SequenceNetwork
+from wideproof.networks.limit import RecurrentLimit
 
 
 @final
@@ -62,6 +63,10 @@ class ElmanRNN(SequenceNetwork):
         """Compute outputs `n x L x d` and `[h]`, the hidden states `n x L x m` of the one recurrent layer."""
         h = _recur(linear, "W", linear("A", x))
         return Forward(linear("B", h), [h])
+
+    def limit(self) -> RecurrentLimit:
+        """Return the layer of this network at infinite width; Gram parts of W and A grow with the width."""
+        return RecurrentLimit(("W",), ("A",), "B", self.width / (2 * self.outputs), 1 / self.outputs)
 
 
 @final
@@ -120,6 +125,12 @@ class DeepRNN(SequenceNetwork):
             x = _recur(linear, f"W{j}", linear(f"A{j}", x))
             features.append(x)
         return Forward(linear("B", x), features)
+
+    def limit(self) -> RecurrentLimit:
+        """Return the layers of this network at infinite width; Gram parts of the hidden weights grow with the width."""
+        layers = range(1, self.depth + 1)
+        recurrent, inputs = tuple(f"W{j}" for j in layers), tuple(f"A{j}" for j in layers)
+        return RecurrentLimit(recurrent, inputs, "B", self.width / (2 * self.outputs), 1 / self.outputs)
 
 
 def _recur(linear: Linear, name: str, drive: Array) -> Array:

@@ -13,6 +13,7 @@ from wideproof.errors import InputError
 from wideproof.networks.activations import RELU_CLOSED, SOFTPLUS, Activation
 from wideproof.networks.base import Forward, Linear, Network, require_groups, require_positive
 from wideproof.networks.families import SignedNetwork, SmoothNetwork
+from wideproof.networks.limit import LayeredLimit, LimitLayer
 
 
 @final
@@ -71,6 +72,10 @@ class Residual(SmoothNetwork):
             x = x + scale * self.activation(linear(f"W{h}", x))
             features.append(x)
         return Forward(self.read_out(linear, x), features)
+
+    def limit(self) -> LayeredLimit:
+        """Return the layers of this network at infinite width."""
+        return LayeredLimit(self.activation, _smooth_layers(self.activation, self.depth, self.c_res), "a")
 
 
 @final
@@ -150,6 +155,11 @@ class ConvResidual(SmoothNetwork):
         flat = features[-1].reshape(*x.shape[:-2], self.width * self.pixels)
         return Forward(self.read_out(linear, flat), features)
 
+    def limit(self) -> LayeredLimit:
+        """Return the layers of this network at infinite width."""
+        layers = _smooth_layers(self.activation, self.depth, self.c_res)
+        return LayeredLimit(self.activation, layers, "a", window=self.filter_size)
+
 
 def patches(x: Float[Array, "n p c"], size: int) -> Float[Array, "n p cq"]:
     r"""Gather the `size` pixels around each pixel, channel by channel: $\phi$ of Du et al. (2019), Section 7.
@@ -217,6 +227,18 @@ class ResidualReLU(SignedNetwork):
         x = RELU_CLOSED(linear(f"W{self.depth + 1}", x))
         features.append(x)
         return Forward(linear("v", x)[..., 0], features)
+
+    def limit(self) -> LayeredLimit:
+        """Return the layers of this network at infinite width; Gram parts grow with the width."""
+        root, factor = math.sqrt(2), self.width / 2
+        inner = (LimitLayer(f"W{i}", True, self.theta * root, factor) for i in range(2, self.depth + 1))
+        layers = (LimitLayer("W1", False, root, factor), *inner, LimitLayer(f"W{self.depth + 1}", False, root, factor))
+        return LayeredLimit(RELU_CLOSED, layers, "v", signs=True)
+
+
+def _smooth_layers(activation: Activation, depth: int, c_res: float) -> tuple[LimitLayer, ...]:
+    inner = (LimitLayer(f"W{h}", True, c_res / depth) for h in range(2, depth + 1))
+    return (LimitLayer("W1", False, math.sqrt(activation.c_sigma)), *inner)
 
 
 def _require_scale(network: Network, key: str, value: float) -> None:

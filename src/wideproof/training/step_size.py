@@ -8,7 +8,7 @@ r"""Step sizes: a number, the largest safe one, or the one a theorem asks for.
 `"paper"` is the scaling of the network's theorem:
 
 * Du et al. 2019: $c \lambda_0 / n^2$ (fully-connected), $c \lambda_0 H^2 / n^2$ (residual), where $\lambda_0$ is the
-  smallest eigenvalue of the last hidden layer's block;
+  smallest eigenvalue of the last hidden layer's block at infinite width;
 * Zou et al. 2018: $c\, \varphi / (n^3 L^9 m)$, with minibatches $c\, \varphi B^2 n^{2p-7} / (L^9 m)$;
 * Allen-Zhu et al. 2018: $c\, \delta / (\rho^{44} m)$, $\rho = n L d \log m$, with minibatches $\rho^{42}$;
 * Frei et al. 2019: $c\, \gamma^4 / m$.
@@ -33,7 +33,7 @@ from wideproof.data import AnyDataset
 from wideproof.data.geometry import pairs
 from wideproof.data.margin import margin
 from wideproof.errors import InputError
-from wideproof.kernels import gram, largest_eigenvalue
+from wideproof.kernels import largest_eigenvalue, limit_gram
 from wideproof.networks import Network
 from wideproof.precision import double
 from wideproof.training.losses import MarginLoss
@@ -84,10 +84,9 @@ def _paper(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, 
 
 
 def _du(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> float:
-    """Theorems 5.1, 6.1, 7.1, with the smallest eigenvalue of the last hidden layer's block at the start."""
+    """Theorems 5.1, 6.1, 7.1, with the smallest eigenvalue of the last hidden layer's block at infinite width."""
     depth: int = network.depth  # pyright: ignore[reportAttributeAccessIssue]
-    block = np.asarray(gram(network, params, data.x, [f"W{depth}"]))
-    lambda_0 = float(np.linalg.eigvalsh(block)[0])
+    lambda_0 = float(np.linalg.eigvalsh(limit_gram(network, data.x, names=[f"W{depth}"]))[0])
     scale = 1 if network.name == "fully-connected" else depth**2
     return lambda_0 * scale / data.n**2 * _per_mean(recipe, data.n)
 

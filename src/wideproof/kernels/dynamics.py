@@ -1,0 +1,433 @@
+r"""The course of gradient descent that a fixed Gram matrix predicts, step by step and in closed form.
+
+For the objective $\tfrac s2 \|y - u\|^2$ (Du et al. 2019, Section 4, with $s = 1$; the mean has $s = 1/n$) a step of
+size $\eta$ takes the residual $e = y - u$ to
+
+$$ e(k+1) = (I - \eta s G)\, e(k), \qquad e(k) = \sum_i (1 - \eta s \lambda_i)^k \langle v_i, e(0) \rangle v_i . $$
+
+The network's own Gram matrix moves while it learns; how far a run departs from this course is how far it moved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from wideproof.errors import InputError
+from wideproof.kernels.result import Gram
+from wideproof.kernels.spectrum import Spectrum, dense_error, spectrum
+
+_FOREVER = 2**62  # steps
+_ROUNDING = 1e-20  # of the first loss: below, the rounding of a run's outputs is seen in its losses
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    r"""Gradient descent on $\tfrac s2 \|y - u\|^2$ with a fixed Gram matrix.
+
+    Attributes
+    ----------
+    targets : $y$ in the shape it was given; outputs have the same.
+    step, scale : $\eta$ and $s$.
+    eigenvalues : $\lambda_i$ ascending; those that the solver cannot tell from zero are zero, and never move.
+    vectors : $v_i$ in columns.
+    components : $\langle v_i, e(0) \rangle$, one column per output if each has the same matrix.
+
+    Every `k` is a number of steps, an array of them, or infinity; an array puts its axes first.
+
+    Examples
+    --------
+    >>> course = predict(np.diag([1.0, 0.1]), targets=np.array([1.0, 1.0]), start=0.0, step=1.0)
+    >>> course.loss(np.array([0, 1, 10])).round(4).tolist()
+    [1.0, 0.405, 0.0608]
+    >>> course.steps_to(1e-6), course.stable_step
+    (63, 2.0)
+    """
+
+    targets: np.ndarray
+    step: float
+    scale: float
+    eigenvalues: np.ndarray = field(repr=False)
+    vectors: np.ndarray = field(repr=False)
+    components: np.ndarray = field(repr=False)
+
+    @property
+    def rates(self) -> np.ndarray:
+        r"""$1 - \eta s \lambda_i$: what one step multiplies each component by."""
+        return 1 - self.step * self.scale * self.eigenvalues
+
+    @property
+    def stable_step(self) -> float:
+        r"""$2 / (s \lambda_{\max})$: the step size below which the course converges."""
+        top = self.scale * float(self.eigenvalues[-1])
+        return 2 / top if top > 0 else math.inf
+
+    @property
+    def converges(self) -> bool:
+        """Whether every direction that moves dies out."""
+        return 0 < self.step < self.stable_step
+
+    @property
+    def half_lives(self) -> np.ndarray:
+        """Steps in which each component halves; infinite where it does not shrink."""
+        logs = self._logs
+        with np.errstate(divide="ignore"):
+            return np.where(logs < 0, math.log(2) / np.where(logs < 0, -logs, 1), math.inf)
+
+    @property
+    def limit_loss(self) -> float:
+        """The loss after infinitely many steps: what lies in directions that never move, or infinity."""
+        return float(self.loss(math.inf))
+
+    @property
+    def advice(self) -> str:
+        """What to know before running it, in one sentence; empty if nothing."""
+        if self.step >= self.stable_step:
+            return f"step size {self.step:.3g} is not below {self.stable_step:.3g}, so this diverges: take half of that"
+        if self.limit_loss > _ROUNDING * float(self.loss(0)):
+            return (
+                f"the loss cannot fall below {self.limit_loss:.3g}: part of the residual lies where the Gram matrix is "
+                "zero; look for equal inputs with different targets"
+            )
+        return ""
+
+    def residual(self, k: ArrayLike) -> np.ndarray:
+        """Return $e(k)$; not finite where it has grown beyond all numbers."""
+        k = _as_steps(k)
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = self._powers(k)[..., None] * self._columns
+            return (self.vectors @ moved).reshape(k.shape + self.targets.shape)
+
+    def outputs(self, k: ArrayLike) -> np.ndarray:
+        """Return $u(k) = y - e(k)$."""
+        return self.targets - self.residual(k)
+
+    def loss(self, k: ArrayLike) -> np.ndarray:
+        r"""Return $\tfrac s2 \sum_i (1 - \eta s \lambda_i)^{2k} \langle v_i, e(0) \rangle^2$."""
+        k = _as_steps(k)
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.exp(2 * _times(k, self._logs))
+            parts = np.where(self._squares > 0, squares * self._squares, 0.0)
+        return np.asarray(self.scale / 2 * parts.sum(axis=-1))
+
+    def steps_to(self, target_loss: float) -> int | None:
+        r"""Return the least $k$ whose loss is at most `target_loss`, or `None` if there is none; `advice` says why.
+
+        The loss is a sum of exponentials $c_i^2 \rho_i^{2k}$, so it is convex in $k$: it falls as long as no
+        component grows, and else falls up to one lowest point and rises from there on. Bisection is therefore exact.
+        """
+        last = self._lowest()
+        if not self.loss(last) <= target_loss:
+            return None
+        return _first(lambda k: bool(self.loss(k) <= target_loss), last)
+
+    def outputs_at(self, cross: ArrayLike, start: ArrayLike, k: ArrayLike = math.inf) -> np.ndarray:
+        r"""Return the outputs at other points, whose outputs at step 0 are `start`.
+
+        $$ u_*(k) = u_*(0) + K_* \sum_i \frac{1 - (1 - \eta s \lambda_i)^k}{\lambda_i}
+           \langle v_i, e(0) \rangle v_i , $$
+
+        where `cross` is $K_*$, one row per other output and one column per row of the Gram matrix. For $k = \infty$
+        (the default) this is kernel regression with the pseudo-inverse; earlier it is regression stopped early. The
+        quotient is $\eta s k$ where $\lambda_i = 0$.
+
+        Examples
+        --------
+        >>> course = predict(np.eye(1), targets=np.array([2.0]), start=0.0, step=0.5)
+        >>> course.outputs_at(np.array([[0.5]]), np.array([0.0]), np.array([0, 1, math.inf])).ravel().tolist()
+        [0.0, 0.5, 1.0]
+        """
+        k, cross, first = _as_steps(k), np.asarray(cross, np.float64), np.asarray(start, np.float64)
+        columns = self._columns
+        if cross.ndim != 2 or cross.shape[1] != len(columns) or first.size != len(cross) * columns.shape[1]:
+            raise InputError(
+                f"outputs elsewhere need a matrix of {len(columns)} columns and a start for every row and output, got "
+                f"shapes {cross.shape} and {first.shape}: give the Gram matrix between the other points and these"
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = self._travelled(k)[..., None] * columns
+            return first + ((cross @ self.vectors) @ moved).reshape(k.shape + first.shape)
+
+    @property
+    def _columns(self) -> np.ndarray:
+        return self.components.reshape(len(self.eigenvalues), -1)
+
+    @property
+    def _squares(self) -> np.ndarray:
+        return np.square(self._columns).sum(axis=1)
+
+    @property
+    def _logs(self) -> np.ndarray:
+        """log|1 - x|, to full precision near x = 0 and x = 2."""
+        x = self.step * self.scale * self.eigenvalues
+        with np.errstate(divide="ignore"):
+            return np.where(x < 1, np.log1p(-np.minimum(x, 1)), np.log1p(np.maximum(x, 1) - 2))
+
+    def _powers(self, k: np.ndarray) -> np.ndarray:
+        """(1 - x)^k; undefined for x = 2 and infinitely many steps."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = np.exp(_times(k, self._logs))
+            return np.where(self._odd(k), -size, size)
+
+    def _travelled(self, k: np.ndarray) -> np.ndarray:
+        """(1 - (1 - x)^k) / λ; where λ is 0, the limit for finite k and 0 for infinite k."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            exponent = _times(k, self._logs)
+            way = np.where(self._odd(k), 1 + np.exp(exponent), -np.expm1(exponent))
+            still = np.where(np.isinf(k), 0.0, self.step * self.scale * k)[..., None]
+            moving = self.eigenvalues > 0
+            return np.where(moving, way / np.where(moving, self.eigenvalues, 1), still)
+
+    def _odd(self, k: np.ndarray) -> np.ndarray:
+        return (self.rates < 0) & (np.where(np.isinf(k), 0, k) % 2 == 1)[..., None]
+
+    def _lowest(self) -> int:
+        """The step at which the loss is lowest, as far as steps go."""
+        there = self._squares > 0
+        logs, squares = self._logs[there], self._squares[there]
+        if not (logs > 0).any():
+            return _FOREVER
+        kept = np.isfinite(logs)
+
+        def rises(k: int) -> bool:
+            """Whether step k + 1 has no less loss than step k: each part changes by c² ρ^2k (ρ² - 1)."""
+            if k == 0 and not kept.all():
+                return bool(self.loss(1) >= self.loss(0))
+            exponents = 2 * k * logs[kept]
+            return bool((squares[kept] * np.exp(exponents - exponents.max()) * np.expm1(2 * logs[kept])).sum() >= 0)
+
+        return _first(rises, _FOREVER)
+
+
+def predict(
+    gram: ArrayLike | Gram,
+    targets: ArrayLike,
+    start: ArrayLike,
+    step: float,
+    *,
+    scale: float = 1.0,
+    eigen: Spectrum | None = None,
+) -> Prediction:
+    r"""Predict gradient descent from the outputs `start` towards `targets`.
+
+    Parameters
+    ----------
+    gram : $N \times N$. With targets of N rows, every output coordinate has this matrix; with N targets in all
+        (such as $n \times k$ with $N = nk$), the matrix is that of all outputs, ordered as the targets are.
+    start : $u(0)$, in the shape of the targets, or one number for all.
+    step : $\eta$ of the objective that `scale` describes.
+    scale : $s$ in $\tfrac s2 \|y - u\|^2$: 1 for the half sum, $1/n$ for the mean over n examples.
+    eigen : `spectrum(gram, vectors=True)`, to use one decomposition for several predictions.
+
+    Examples
+    --------
+    >>> predict(np.eye(2), np.ones(2), 0.0, step=3.0).advice
+    'step size 3 is not below 2, so this diverges: take half of that'
+    """
+    y, e, step, scale = _as_problem(gram, targets, start, step, scale)
+    eigen = spectrum(gram, method="dense", vectors=True) if eigen is None else eigen
+    if eigen.vectors is None or eigen.eigenvalues is None or len(eigen.vectors) != len(e):
+        raise InputError(f"eigen needs all {len(e)} eigenvectors of this matrix: give spectrum(gram, vectors=True)")
+    if eigen.decided and not eigen.positive_definite:
+        raise InputError(f"gradient descent follows a Gram matrix, and this one is {eigen.verdict}")
+    values = eigen.eigenvalues
+    values = np.where(values > dense_error(len(values), max(float(values[-1]), 0.0)), values, 0.0)
+    components = eigen.vectors.T @ e
+    if e.shape[1] == 1:
+        components = components[:, 0]
+    return Prediction(y, step, scale, values, eigen.vectors, components)
+
+
+@dataclass(frozen=True, eq=False)
+class Stochastic:
+    r"""Moments of SGD with a fixed Gram matrix, after 0, 1, 2, ... steps.
+
+    Attributes
+    ----------
+    prediction : gradient descent with the same step, which is the mean: $\mathbb{E}\, e(k) = (I - \eta s G)^k e(0)$.
+    batch : examples per step.
+    loss : $\tfrac s2\, \mathbb{E} \|e(k)\|^2$.
+    variance : $\mathbb{E} \|e(k) - \mathbb{E}\, e(k)\|^2$, the trace of the covariance.
+    moment : $\mathbb{E}\, e e^\top$ after the last step, summed over outputs that share the matrix.
+    """
+
+    prediction: Prediction
+    batch: int
+    loss: np.ndarray
+    variance: np.ndarray
+    moment: np.ndarray = field(repr=False)
+
+
+def sgd(
+    gram: ArrayLike | Gram,
+    targets: ArrayLike,
+    start: ArrayLike,
+    step: float,
+    batch: int,
+    steps: int,
+    *,
+    scale: float = 1.0,
+    eigen: Spectrum | None = None,
+) -> Stochastic:
+    r"""Return mean and variance of SGD whose batches are drawn as `wideproof.training` draws them.
+
+    Every step takes a fresh uniform subset of B of the n examples, without replacement and independent of all others,
+    and scales its gradient to be unbiased: $e(k+1) = (I - \tfrac{\eta s n}{B} G P)\, e(k)$ with $P$ the projection to
+    the batch. Two different examples are drawn together with probability $p_2 = \tfrac{B (B - 1)}{n (n - 1)}$, so
+    $\mathbb{E}[P M P] = p_2 M + (\tfrac Bn - p_2)\, M \circ S$, where $S$ is 1 for outputs of the same example, and
+
+    $$ M' = M - \eta s\, (G M + M G) + \big(\tfrac{\eta s n}{B}\big)^2 G\, \mathbb{E}[P M P]\, G $$
+
+    takes $M = \mathbb{E}\, e e^\top$ one step on, exactly. A step costs three products of $N \times N$ matrices.
+    Batches of all examples are gradient descent, and the variance is 0. The first axis of the targets counts examples.
+
+    Examples
+    --------
+    >>> moments = sgd(np.eye(2), np.ones(2), 0.0, step=0.5, batch=1, steps=1)
+    >>> moments.loss.tolist(), moments.variance.tolist()
+    ([1.0, 0.5], [0.0, 0.5])
+    """
+    g = np.asarray(gram, np.float64)
+    course = predict(gram, targets, start, step, scale=scale, eigen=eigen)
+    n, width = len(course.targets), len(g) // len(course.targets)
+    if not 1 <= batch <= n or steps < 0:
+        raise InputError(f"batch is between 1 and {n} examples and steps >= 0, got batch {batch} and {steps} steps")
+    e = course.residual(0).reshape(len(g), -1)
+    single = batch / n
+    both = single if batch == n else batch * (batch - 1) / (n * (n - 1))
+    factor = (course.step * course.scale / single) ** 2
+    moment = e @ e.T
+    trace = np.empty(steps + 1)
+    trace[0] = np.trace(moment)
+    with np.errstate(over="ignore", invalid="ignore"):  # a step that is too large makes infinite moments
+        for k in range(steps):
+            drift = g @ moment
+            drawn = both * moment
+            own, seen = (m.reshape(n, width, n, width) for m in (drawn, moment))
+            i = np.arange(n)
+            own[i, :, i] += (single - both) * seen[i, :, i]
+            moment = moment - course.step * course.scale * (drift + drift.T) + factor * (g @ drawn @ g)
+            moment = (moment + moment.T) / 2
+            trace[k + 1] = np.trace(moment)
+        mean = 2 / course.scale * course.loss(np.arange(steps + 1))
+        variance = np.maximum(trace - mean, 0.0) if batch < n else np.zeros(steps + 1)
+    return Stochastic(course, int(batch), course.scale / 2 * trace, variance, moment)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    r"""A run beside its prediction. Deviations are of the loss, relative to the predicted one.
+
+    Attributes
+    ----------
+    first_decade : the largest deviation until the predicted loss is a tenth of the first.
+    overall : the largest deviation at all recorded steps whose predicted loss is above rounding.
+    rate : slope of the run's log loss per step, fitted over the later half of its steps, above the predicted limit.
+    predicted_rate : the same fit to the prediction.
+    slowest_rate : $2 \log |1 - \eta s \lambda|$ of the slowest direction that moves, which rules in the end.
+    """
+
+    first_decade: float
+    overall: float
+    rate: float
+    predicted_rate: float
+    slowest_rate: float
+
+    def __str__(self) -> str:
+        return (
+            f"the loss is within {self.first_decade:.2g} of the prediction over its first decade and within "
+            f"{self.overall:.2g} over all steps; its late log-rate is {self.rate:.3g} per step, predicted "
+            f"{self.predicted_rate:.3g}, in the end {self.slowest_rate:.3g}"
+        )
+
+
+def compare(prediction: Prediction, losses: ArrayLike, steps: ArrayLike) -> Comparison:
+    """Compare the recorded losses of a run with their prediction.
+
+    Examples
+    --------
+    >>> course = predict(np.eye(1), np.ones(1), 0.0, step=0.5)
+    >>> print(compare(course, np.array([0.5, 0.125, 0.033]), np.arange(3)))  # the last one would be 0.03125
+    the loss is within 0 of the prediction over its first decade and within 0.056 over all steps;
+    its late log-rate is -1.33 per step, predicted -1.39, in the end -1.39
+    """
+    run, k = np.asarray(losses, np.float64), np.asarray(steps)
+    if run.ndim != 1 or run.shape != k.shape or not len(run):
+        raise InputError(
+            f"a comparison needs one loss per recorded step, got shapes {run.shape} and {k.shape}: "
+            "give run.records['loss'] and run.steps"
+        )
+    predicted = prediction.loss(k)
+    first = float(prediction.loss(0))
+    above = predicted > _ROUNDING * first
+    with np.errstate(invalid="ignore"):
+        deviation = np.abs(run - predicted) / np.where(above, predicted, 1)
+    deviation = np.where(np.isfinite(deviation), deviation, math.inf)
+    late = above & (2 * k >= k.max())
+    moving = prediction._logs[(prediction.eigenvalues > 0) & (prediction._squares > _ROUNDING * first)]
+    limit = prediction.limit_loss if prediction.converges else 0.0
+    return Comparison(
+        float(deviation[above & (predicted >= first / 10)].max(initial=0.0)),
+        float(deviation[above].max(initial=0.0)),
+        _slope(k[late], run[late] - limit),
+        _slope(k[late], predicted[late] - limit),
+        2 * float(moving.max()) if len(moving) else 0.0,
+    )
+
+
+def _slope(k: np.ndarray, losses: np.ndarray) -> float:
+    """The slope of log losses, by least squares; NaN for fewer than two of them."""
+    usable = np.isfinite(losses) & (losses > 0)
+    k, losses = k[usable].astype(np.float64), losses[usable]
+    if len(np.unique(k)) < 2:
+        return math.nan
+    k = k - k.mean()
+    return float(k @ np.log(losses) / (k @ k))
+
+
+def _as_problem(
+    gram: ArrayLike | Gram, targets: ArrayLike, start: ArrayLike, step: float, scale: float
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Check shapes and numbers; return the targets, and e(0) with a column per output that shares the matrix."""
+    y, u = np.asarray(targets, np.float64), np.asarray(start, np.float64)
+    rows = gram.shape[0] if isinstance(gram, Gram) else len(np.atleast_1d(np.asarray(gram)))
+    if y.ndim == 0 or rows not in (len(y), y.size):
+        raise InputError(
+            f"a Gram matrix of {rows} rows predicts {rows} examples or {rows} outputs in all, got targets of shape "
+            f"{y.shape}: give the targets of the examples that the matrix was computed from"
+        )
+    if u.shape not in ((), y.shape):
+        raise InputError(f"start holds the outputs at step 0 in the targets' shape {y.shape}, got shape {u.shape}")
+    if not (np.isfinite(y).all() and np.isfinite(u).all()):
+        raise InputError("targets and start are finite numbers: look for NaN in them")
+    for name, value in (("step", step), ("scale", scale)):
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(f"{name} is a number > 0, got {value}")
+    return y, (y - u).reshape(rows, -1), float(step), float(scale)
+
+
+def _as_steps(k: ArrayLike) -> np.ndarray:
+    steps = np.asarray(k, np.float64)
+    if not ((steps >= 0) & (np.isinf(steps) | (steps == np.floor(steps)))).all():
+        raise InputError(f"k is a number of steps 0, 1, 2, ... or infinity, got {k}")
+    return steps
+
+
+def _times(k: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    """The exponents k·log, with 0·inf = 0."""
+    k = k[..., None]
+    with np.errstate(invalid="ignore"):
+        return np.where((k == 0) | (logs == 0), 0.0, k * logs)
+
+
+def _first(holds: Callable[[int], bool], last: int) -> int:
+    """The least k in 0..last at which a condition holds that holds from there on; `last` if it holds nowhere before."""
+    low, high = 0, last
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low

@@ -1,0 +1,282 @@
+r"""Gram matrices at infinite width, for every network, layer by layer or in sum.
+
+$G / \text{factor}$ converges as the width grows; what is returned is the limit times the factor at the network's own
+width, so that it can be put next to the Gram matrix of the finite network. Du's networks have factor 1; the parts of
+the hidden weights of the ReLU networks (entries of variance $2/m$) grow in proportion to $m$.
+
+Three routes, by what the data allow: vectors of one norm (and any vectors where the network is homogeneous) need one
+polynomial in their correlation for the whole depth; activations with closed forms go layer by layer; the others use a
+table in two variances and the correlation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array
+
+from wideproof.errors import InputError
+from wideproof.kernels import duals
+from wideproof.kernels.correlations import correlation_and_gap, directions, leading_bits
+from wideproof.kernels.finite import check_names, require_precision
+from wideproof.kernels.interpolants import Interpolant, interpolate
+from wideproof.kernels.recursion import COVARIANCE, Groups, Moments, moments, node_recursion, pair_recursion
+from wideproof.kernels.result import Gram
+from wideproof.kernels.sequences import SequenceKernel, relu_duals, token_arrays
+from wideproof.kernels.tables import DualTable
+from wideproof.kernels.tiles import Kernel, assemble
+from wideproof.networks import Network
+from wideproof.networks.limit import LayeredLimit, RecurrentLimit
+from wideproof.precision import double
+
+# Squared norms that agree to this are one norm.
+SAME_NORM = 1e-13
+
+
+@double
+def limit_gram(
+    network: Network,
+    x: ArrayLike,
+    other: ArrayLike | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    by_weight: bool = False,
+    precision: str = "float64",
+    memory: int | None = None,
+) -> Gram:
+    """Return the infinite-width Gram matrix on `x`, or between `x` and `other`, for one output coordinate.
+
+    Output coordinates are independent and alike in the limit, so a network with several has this matrix once for
+    each. Recurrent networks have one row for each example and scored step. Arguments as for `gram`.
+
+    Examples
+    --------
+    Depth 1, softplus, orthogonal inputs of norm 1 (only the read-out sees them both):
+
+    >>> import numpy as np
+    >>> from wideproof.networks import FullyConnected
+    >>> limit_gram(FullyConnected(input_dim=2, width=1, depth=1), np.eye(2)).matrix.round(6)
+    array([[1.318459, 0.705275],
+           [0.705275, 1.318459]])
+    """
+    chosen = check_names(network, names)
+    groups = tuple((name, (name,)) for name in chosen) if by_weight else (("total", chosen),)
+    found, error, device = _assemble(network, groups, x, other, precision, memory)
+    total = sum(found.values()) if by_weight else found["total"]
+    return Gram(total, chosen, "limit", precision, device, error, found if by_weight else {})
+
+
+@double
+def nngp(
+    network: Network,
+    x: ArrayLike,
+    other: ArrayLike | None = None,
+    *,
+    precision: str = "float64",
+    memory: int | None = None,
+) -> Gram:
+    r"""Return the covariance of one output coordinate at the start, over the draw of an infinitely wide network.
+
+    With fixed balanced signs (Zou et al., Frei et al.) the mean of the features drops out:
+    $S^{(L)}_{ij} - b_i b_j$, on the diagonal $(1 - 1/\pi)\|x\|^2$.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wideproof.networks import DeepReLU
+    >>> float(nngp(DeepReLU(input_dim=2, width=2, depth=1), np.eye(2)).matrix[0, 0].round(6))
+    0.68169
+    """
+    found, error, device = _assemble(network, ((COVARIANCE, ()),), x, other, precision, memory)
+    return Gram(found[COVARIANCE], (), "nngp", precision, device, error)
+
+
+def _assemble(
+    network: Network, groups: Groups, x: ArrayLike, other: ArrayLike | None, precision: str, memory: int | None
+) -> tuple[dict[str, np.ndarray], float, str]:
+    dtype = require_precision(precision)
+    sides = [_side(network, s) for s in (x, other) if s is not None]
+    limit = network.limit()
+    with jax.default_matmul_precision("tensorfloat32" if precision == "tf32" else "highest"):
+        if isinstance(limit, RecurrentLimit):
+            kernel, state, inputs, relative = _sequences(limit, groups, sides)
+        else:
+            kernel, state, inputs, relative = _layers(limit, groups, sides)
+        arrays = [jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), side) for side in inputs]
+        found = assemble(kernel, state, arrays[0], arrays[1] if other is not None else None, memory)
+    matrices = {key: np.asarray(matrix) for key, matrix in found.items()}
+    # Every entry is off by at most this share of the largest one.
+    roundoff = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11}[precision]
+    relative += roundoff * (sides[0][0].size + 64 * _depth(limit))
+    largest = max(np.abs(m).max(initial=0.0) for m in matrices.values())
+    rows = next(iter(matrices.values())).shape
+    return matrices, float(relative * len(matrices) * largest * np.sqrt(rows[0] * rows[1])), jax.default_backend()
+
+
+def _depth(limit: LayeredLimit | RecurrentLimit) -> int:
+    return len(limit.layers) if isinstance(limit, LayeredLimit) else len(limit.recurrent)
+
+
+def _side(network: Network, x: ArrayLike) -> np.ndarray:
+    side = np.asarray(network.as_batch({"": np.zeros(0)}, x))
+    bad = np.flatnonzero(~np.isfinite(side.reshape(len(side), -1)).all(axis=1))
+    if len(bad):
+        raise InputError(f"example {bad[0]} has an entry that is not a finite number: remove or fill it first")
+    return side
+
+
+def _sequences(
+    limit: RecurrentLimit, groups: Groups, sides: list[np.ndarray]
+) -> tuple[Kernel, Any, list[dict[str, np.ndarray]], float]:
+    kernel = SequenceKernel(limit, groups, sides[0].shape[1])
+    interpolant = relu_duals()
+    error = 4 * sides[0].shape[1] * max(map(float, interpolant.error.values()))
+    return kernel, interpolant, [token_arrays(limit, s) for s in sides], error
+
+
+def _layers(
+    limit: LayeredLimit, groups: Groups, sides: list[np.ndarray]
+) -> tuple[Kernel, Any, list[dict[str, np.ndarray]], float]:
+    # Positions before channels; a vector is an image of one position.
+    pixels = [np.swapaxes(s, 1, 2) if s.ndim == 3 else s[:, None, :] for s in sides]
+    squares = [np.einsum("ilc,ilc->il", s, s) for s in pixels]
+    everything = np.concatenate(squares)
+    low, high = everything.min(initial=np.inf), everything.max(initial=0.0)
+    if limit.window is None and (limit.homogeneous or high - low <= SAME_NORM * high):
+        level = 1.0 if limit.homogeneous or high == 0 else float(everything.mean())
+        interpolant = _whole_depth(limit, groups, level)
+        error = max(map(float, interpolant.error.values()))
+        kinked = limit.activation.smoothness is None
+        kernel = CorrelationKernel(tuple(key for key, _ in groups), limit.homogeneous, kinked)
+        return kernel, interpolant, [directions(s[:, 0]) for s in pixels], error
+    known = [moments(limit, q) for q in squares]
+    tables: list[DualTable] = []
+    if duals.closed_form(limit.activation) is None:
+        for h in range(len(limit.layers)):
+            spread = np.sqrt(np.concatenate([k.variances[h].ravel() for k in known]))
+            tables.append(DualTable.build(limit.activation, float(spread.min()), float(spread.max())))
+    error = float(sum(max(map(float, t.error.values())) for t in tables))
+    kernel = LayerKernel(limit, groups)
+    return kernel, tables, [_arrays(p, k) for p, k in zip(pixels, known, strict=True)], error
+
+
+def _arrays(pixels: np.ndarray, known: Moments) -> dict[str, np.ndarray]:
+    stacked = {"variances": known.variances, "means": known.means, "offsets": known.offsets}
+    columns = {key: np.stack(values, axis=1) for key, values in stacked.items()}
+    return {"x": pixels, **columns, "last": known.last_offset}
+
+
+@lru_cache(maxsize=64)
+def _whole_depth(limit: LayeredLimit, groups: Groups, square: float) -> Interpolant:
+    """Fit every wanted matrix as a function of the correlation, for vectors of one squared norm."""
+    known = moments(limit, np.full((1, 1), square))
+    last = float(known.last_offset.ravel()[0])
+
+    def at(theta: np.ndarray) -> dict[str, np.ndarray]:
+        found = node_recursion(limit, groups, known, theta)
+        out = {key: np.broadcast_to(_wanted(limit, found, key, last * last), theta.shape) for key, _ in groups}
+        return {key: np.asarray(values, float) for key, values in out.items()}
+
+    return interpolate(at, count=3000)
+
+
+def _wanted(limit: LayeredLimit, found: Any, key: str, mean_product: Any) -> Any:
+    if key == COVARIANCE and limit.signs:
+        return found[COVARIANCE] - mean_product
+    return 0.0 if found[key] is None else found[key]
+
+
+@dataclass(frozen=True)
+class CorrelationKernel(Kernel):
+    """Matrices that are functions of the correlation alone; the state is their interpolant."""
+
+    matrices: tuple[str, ...]
+    scaled: bool
+    kinked: bool
+
+    @property
+    def rows(self) -> int:
+        """One output."""
+        return 1
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the matrices."""
+        return self.matrices
+
+    def record(self, state: Any, x: Any) -> Any:
+        """Return the directions, the norms, and for a kink the leading bits of the directions."""
+        return {**x, **leading_bits(x["x"])} if self.kinked else x
+
+    def block(self, state: Interpolant, left: Any, right: Any) -> dict[str, Array]:
+        """Evaluate the polynomials at the correlations."""
+        found = state(*correlation_and_gap(left, right)) if self.kinked else state(left["x"] @ right["x"].T)
+        if not self.scaled:
+            return found
+        norms = left["norm"][:, None] * right["norm"][None, :]
+        return {key: values * norms for key, values in found.items()}
+
+    def pair_bytes(self, left: Any) -> float:
+        """Return the bytes of temporaries for one pair of examples."""
+        return left["x"].dtype.itemsize * (2.0 + 3 * self.kinked + 2 * len(self.matrices))
+
+
+@dataclass(frozen=True)
+class LayerKernel(Kernel):
+    """The recursion layer by layer; the state is one table for each layer, or nothing where closed forms exist."""
+
+    limit: LayeredLimit
+    groups: Groups
+
+    @property
+    def rows(self) -> int:
+        """One output."""
+        return 1
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the matrices."""
+        return tuple(key for key, _ in self.groups)
+
+    def record(self, state: list[DualTable], x: Any) -> Any:
+        """Return the moments, and the tables' features of the standard deviations."""
+        features = [t.features(jnp.sqrt(x["variances"][:, h])) for h, t in enumerate(state)]
+        return {**x, "features": features}
+
+    def block(self, state: list[DualTable], left: Any, right: Any) -> dict[str, Array]:
+        """Run the recursion for all pairs and positions."""
+        limit, forms = self.limit, duals.closed_form(self.limit.activation)
+        inner = jnp.einsum("ilc,jlc->lij", left["x"], right["x"])
+
+        def sides(key: str, h: int) -> tuple[Array, Array]:
+            return left[key][:, h].T[:, :, None], right[key][:, h].T[:, None, :]
+
+        def dual(which: int, h: int, p: Array) -> Array:
+            a, b = sides("variances", h)
+            if forms is not None:
+                return forms[which](jnp.broadcast_to(a, p.shape), jnp.broadcast_to(b, p.shape), p)
+            scale = jnp.sqrt(a * b)
+            rho = jnp.where(scale > 0, p / jnp.where(scale > 0, scale, 1), 0)
+            phi, psi = (jnp.swapaxes(side["features"][h], 0, 1) for side in (left, right))
+            return (state[h].slope if which else state[h].value)(phi, psi, rho)
+
+        def cross(h: int) -> Array:
+            (b_i, b_j), (mu_i, mu_j) = sides("offsets", h), sides("means", h)
+            return b_i * mu_j + mu_i * b_j
+
+        found = pair_recursion(limit, self.groups, inner, lambda h, p: dual(0, h, p), lambda h, p: dual(1, h, p), cross)
+        means = left["last"].T[:, :, None] * right["last"].T[:, None, :]
+        out = {key: _wanted(limit, found, key, means) for key in self.keys}
+        return {key: jnp.broadcast_to(values, inner.shape).sum(axis=0) for key, values in out.items()}
+
+    def pair_bytes(self, left: Any) -> float:
+        """Return the bytes of temporaries for one pair of examples."""
+        positions = left["x"].shape[1]
+        return left["x"].dtype.itemsize * positions * (12.0 + 2 * len(self.groups))

@@ -1,0 +1,177 @@
+"""Any kernel matrix from tiles: half of them where it is symmetric, in a stated amount of working memory.
+
+A kernel says two things: what to keep of each example (`record`), and how the records of two sets of examples
+make a block of the matrix (`block`). Finite networks and infinite-width limits are both of this form, so the
+tiles here, and the ring of devices in `sharded`, serve both.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array
+
+from wideproof.errors import InputError
+
+DEFAULT_MEMORY = 2 << 30
+# Symmetric matrices waste half of every tile on the diagonal; smaller tiles (in rows of the products) are slower.
+FEWEST_TILES, SMALLEST_TILE, LARGEST_TILE = 8, 256, 4096
+# Wide vectors halve the time of elementwise loops on a CPU.
+OPTIONS = {"xla_cpu_prefer_vector_width": 512}
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """What a tile needs to know; hashable, so that a kernel of the same structure is compiled once.
+
+    `state` is a pytree of arrays (weights, or coefficients of interpolants) handed to both methods.
+    """
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """Rows of the matrix for one example: its number of outputs."""
+
+    @property
+    @abstractmethod
+    def keys(self) -> tuple[str, ...]:
+        """Names of the matrices that `block` returns."""
+
+    @property
+    def product_rows(self) -> int:
+        """Rows that one example has in the largest matrix product of `block`."""
+        return self.rows
+
+    @abstractmethod
+    def record(self, state: Any, x: Any) -> Any:
+        """Return what is kept of the examples `x`: a pytree of arrays with the examples along the first axis."""
+
+    @abstractmethod
+    def block(self, state: Any, left: Any, right: Any) -> dict[str, Array]:
+        """Return the blocks between two sets of records, each `(rows * n, rows * m)`."""
+
+    @abstractmethod
+    def pair_bytes(self, left: Any) -> float:
+        """Return the bytes that `block` needs for one pair of examples, from the shapes of a record."""
+
+
+def assemble(
+    kernel: Kernel, state: Any, x: Any, other: Any | None = None, memory: int | None = None
+) -> dict[str, Array]:
+    """Return the kernel matrices of `x` with itself, or with `other`, tile by tile.
+
+    `x` and `other` are arrays, or pytrees of arrays, with the examples along the first axis. `memory` bounds, in
+    bytes, the records and the temporaries of a tile; the matrices themselves come on top.
+    """
+    plan = plan_tiles(kernel, state, x, other, memory)
+    rows, columns = _side(kernel, state, x, plan), None
+    if other is not None:
+        columns = _side(kernel, state, other, plan)
+    shape = (kernel.rows * examples(x), kernel.rows * examples(x if other is None else other))
+    result = {key: jnp.zeros(shape, jax.tree.leaves(x)[0].dtype) for key in kernel.keys}
+    for i, left in rows.tiles():
+        for j, right in rows.tiles(until=i) if columns is None else columns.tiles():
+            blocks = _block(kernel, state, left, right)
+            result = _write(columns is None, result, blocks, kernel.rows * i, kernel.rows * j)
+        jax.block_until_ready(result)  # no more than one row of tiles waits in memory
+    return result
+
+
+def examples(x: Any) -> int:
+    """Return the number of examples of an array or a pytree of arrays."""
+    return jax.tree.leaves(x)[0].shape[0]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many examples make a tile, and whether the records of all examples are kept."""
+
+    tile: int
+    keep: bool
+
+
+def plan_tiles(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | None) -> Plan:
+    """Choose the tile from the memory and from what products like."""
+    memory = DEFAULT_MEMORY if memory is None else memory
+    example, pair = need(kernel, state, x)
+    longest, count = examples(x), examples(x)
+    if other is not None:
+        longest, count = max(longest, examples(other)), count + examples(other)
+    keep = example * count <= memory / 2
+    # Recording a tile needs about as much again as it leaves behind.
+    available, side = (memory - example * count, 0.0) if keep else (memory, 3.0 * example)
+    tile = int((-side + math.sqrt(side**2 + 4 * pair * available)) / (2 * pair))
+    if tile < 1:
+        raise InputError(
+            f"memory={memory} bytes is too small for one tile: a pair of examples needs {math.ceil(pair + side)}; "
+            f"give at least that, and better {math.ceil(64 * 64 * pair + 64 * side)} for tiles of 64 examples"
+        )
+    most = kernel.product_rows * longest
+    rows = min(max(-(-most // FEWEST_TILES), SMALLEST_TILE), LARGEST_TILE)
+    return Plan(min(tile, max(1, rows // kernel.product_rows)), keep)
+
+
+def need(kernel: Kernel, state: Any, x: Any) -> tuple[int, float]:
+    """Return the bytes that the record of one example takes, and the temporaries of a pair."""
+    leaves, tree = jax.tree.flatten((state, x))
+    return _need(kernel, tree, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves))
+
+
+@lru_cache(maxsize=256)
+def _need(kernel: Kernel, tree: Any, shapes: tuple[tuple[tuple[int, ...], Any], ...]) -> tuple[int, float]:
+    state, x = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), x)
+    record = jax.eval_shape(kernel.record, state, one)
+    example = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(record))
+    return example, kernel.pair_bytes(record)
+
+
+class _side:
+    """One side of the matrix in tiles of one size; the last one reaches back, so that all have the same shape."""
+
+    def __init__(self, kernel: Kernel, state: Any, x: Any, plan: Plan) -> None:
+        self.kernel, self.state, self.x = kernel, state, x
+        n = examples(x)
+        count = -(-n // plan.tile)
+        self.tile = min(-(-n // count), n)
+        self.starts = [min(i * self.tile, n - self.tile) for i in range(count)]
+        self.kept = [self._record(start) for start in self.starts] if plan.keep else None
+
+    def _record(self, start: int) -> Any:
+        cut = jax.tree.map(lambda leaf: leaf[start : start + self.tile], self.x)
+        return _record(self.kernel, self.state, cut)
+
+    def tiles(self, until: int | None = None) -> Iterator[tuple[int, Any]]:
+        """Yield the first example and the records of each tile, up to the tile that starts at `until`."""
+        for k, start in enumerate(self.starts):
+            if until is not None and start > until:
+                return
+            yield start, self.kept[k] if self.kept is not None else self._record(start)
+
+
+@partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)
+def _record(kernel: Kernel, state: Any, x: Any) -> Any:
+    return kernel.record(state, x)
+
+
+@partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)
+def _block(kernel: Kernel, state: Any, left: Any, right: Any) -> dict[str, Array]:
+    return kernel.block(state, left, right)
+
+
+# A program of its own: together with the block, XLA was measured to compute it up to twice as slowly.
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
+def _write(mirror: bool, result: dict[str, Array], blocks: dict[str, Array], i: Array, j: Array) -> dict[str, Array]:
+    out = {}
+    for key, block in blocks.items():
+        written = lax.dynamic_update_slice(result[key], block, (i, j))
+        out[key] = lax.dynamic_update_slice(written, block.T, (j, i)) if mirror else written
+    return out

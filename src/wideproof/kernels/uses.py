@@ -1,0 +1,123 @@
+r"""The part of one weight matrix in the Gram matrix, from the inputs and cotangents of its uses.
+
+A weight used at $P$ places (steps of a sequence, pixels of an image) has inputs $u_{ip}$ and, for each output
+$k$, cotangents $b_{ikp}$. Its part of the Gram matrix can be summed in two orders:
+
+$$ \sum_{p, q} \langle u_{ip}, u_{jq} \rangle \langle b_{ikp}, b_{jlq} \rangle
+   \;=\; \Big\langle \sum_p b_{ikp} u_{ip}^\top, \sum_q b_{jlq} u_{jq}^\top \Big\rangle . $$
+
+The left one pairs the uses, about $n^2 P^2$ inner products; the right one sums each example's gradient first.
+The order with fewer operations is taken, weight by weight. Cotangents that are zero by structure (a step after
+the output) are left out of the products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+# More groups skip more structural zeros but make more and smaller products.
+MOST_GROUPS = 8
+
+
+@dataclass(frozen=True)
+class Group:
+    """Consecutive outputs, and the places whose use reaches any of them."""
+
+    outputs: tuple[int, int]
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Uses:
+    """How the uses of one weight are contracted."""
+
+    order: Literal["pairs", "gradients"]
+    groups: tuple[Group, ...]
+
+    def record(self, u: Float[Array, "n P a"], b: Float[Array, "n K P b"]) -> tuple[Array, ...]:
+        """Return what is kept of the examples: inputs and cotangents, or the gradients."""
+        if self.order == "pairs":
+            return u, b
+        gradients = jnp.einsum("ipa,ikpb->ikab", u, b)
+        return (gradients.reshape(*gradients.shape[:2], -1),)
+
+    def block(self, left: tuple[Array, ...], right: tuple[Array, ...]) -> Float[Array, "nK mK"]:
+        """Return this weight's part of the Gram matrix between two records."""
+        if self.order == "gradients":
+            g, h = (r[0].reshape(-1, r[0].shape[-1]) for r in (left, right))
+            return g @ h.T
+        (u, b), (v, c) = left, right
+        (n, K, P, _), m = b.shape, c.shape[0]
+        if P == 1:
+            inner = u[:, 0] @ v[:, 0].T
+            outer = b.reshape(n * K, -1) @ c.reshape(m * K, -1).T
+            return outer * (inner if K == 1 else jnp.repeat(jnp.repeat(inner, K, axis=1), K, axis=0))
+        # Places outside, examples inside: the sum over places then runs over whole rows.
+        u, v = (jnp.swapaxes(w, 0, 1).reshape(-1, w.shape[-1]) for w in (u, v))
+        inner = (u @ v.T).reshape(P, n, P, m)
+        parts = [[_pair(inner, b, c, g, h) for h in self.groups] for g in self.groups]
+        total = jnp.concatenate([jnp.concatenate(row, axis=2) for row in parts])  # K n K m
+        return total.transpose(1, 0, 3, 2).reshape(n * K, m * K)
+
+    def product_rows(self, outputs: int) -> int:
+        """Return the rows that one example has in the largest product."""
+        if self.order == "gradients":
+            return outputs
+        return sum((g.outputs[1] - g.outputs[0]) * len(g.places) for g in self.groups)
+
+    def pair_bytes(self, u: Sequence[int], b: Sequence[int], itemsize: int) -> float:
+        """Return the bytes of temporaries for one pair of examples, from the shapes of `u` and `b`."""
+        outputs, places = b[1], u[1]
+        if self.order == "gradients":
+            return 3.0 * itemsize * outputs**2
+        widest = max((g.outputs[1] - g.outputs[0]) * len(g.places) for g in self.groups)
+        return itemsize * (places**2 + 2.0 * widest**2 + 3 * outputs**2)
+
+
+def _pair(inner: Array, b: Array, c: Array, g: Group, h: Group) -> Float[Array, "k n l m"]:
+    def rows(cotangents: Array, group: Group) -> tuple[Array, int]:
+        picked = cotangents[:, slice(*group.outputs)][:, :, np.array(group.places)]
+        return picked.transpose(2, 1, 0, 3).reshape(-1, picked.shape[-1]), picked.shape[1]
+
+    (left, k), (right, l) = rows(b, g), rows(c, h)  # noqa: E741
+    p, q = len(g.places), len(h.places)
+    n, m = b.shape[0], c.shape[0]
+    outer = (left @ right.T).reshape(p, k, n, q, l, m)
+    weights = inner[np.array(g.places)][:, :, np.array(h.places)]
+    return jnp.sum(outer * weights[:, None, :, :, None], axis=(0, 3))
+
+
+def plan_uses(examples: int, u: Sequence[int], b: Sequence[int], reach: np.ndarray) -> Uses:
+    """Choose the order with fewer operations.
+
+    Parameters
+    ----------
+    examples : how many examples each side of the matrix has.
+    u, b : shapes `(n, P, a)` and `(n, K, P, b)` of the inputs and cotangents.
+    reach : `K x P`, whether the use at a place can reach an output.
+    """
+    groups = _groups(reach)
+    active = sum((g.outputs[1] - g.outputs[0]) * len(g.places) for g in groups)
+    (_, outputs, places, fan_out), fan_in = b, u[2]
+    pairs = examples**2 * (places**2 * fan_in + active**2 * fan_out)
+    gradients = examples * outputs * places * fan_in * fan_out + (examples * outputs) ** 2 * fan_in * fan_out
+    return Uses("pairs" if pairs <= gradients else "gradients", groups)
+
+
+def _groups(reach: np.ndarray) -> tuple[Group, ...]:
+    outputs, places = reach.shape
+    if reach.all():
+        return (Group((0, outputs), tuple(range(places))),)
+    size = -(-outputs // MOST_GROUPS)
+    groups = []
+    for start in range(0, outputs, size):
+        stop = min(start + size, outputs)
+        reached = np.flatnonzero(reach[start:stop].any(axis=0))
+        groups.append(Group((start, stop), tuple(int(p) for p in reached)))
+    return tuple(groups)
