@@ -1,4 +1,4 @@
-"""The one exception for misuse: what was asked, what came, what to do, in one sentence."""
+"""Exceptions whose message is a sentence for people: what was asked, what came, what to do."""
 
 
 class InputError(ValueError):
@@ -9,3 +9,7 @@ class InputError(ValueError):
     ...
     wideproof.errors.InputError: digits holds the classes 0..9, got 12: choose two of them with `classes`
     """
+
+
+class JobError(RuntimeError):
+    """A job over several processes that cannot go on; its message is a sentence that can be shown as it is."""

@@ -157,7 +157,6 @@ def test_precisions_are_stated_and_rounding_is_within_its_bound(rng):
     ("arguments", "message"),
     [
         ({"precision": "half"}, "float64, float32, tf32, got 'half'"),
-        ({"precision": "tf32"}, "'tf32' names the products of an NVIDIA GPU.*cpu: take 'float32'"),
         ({"names": ["W9"]}, "has the weights W1, W2, W3, a; got W9"),
         ({"names": []}, "has the weights W1, W2, W3, a; got none"),
         ({"memory": 10}, "memory=10 bytes is too small for one tile: a pair of examples needs [0-9]+;"),
@@ -168,6 +167,19 @@ def test_misuse(arguments, message):
     network = NETWORKS["fully-connected"]
     with pytest.raises(InputError, match=message):
         gram(network, network.init(0), np.eye(5), **arguments)
+
+
+def test_tf32_is_for_gpus(rng):
+    network = NETWORKS["fully-connected"]
+    params, x = network.init(0), rng.normal(size=(6, 5))
+    if jax.default_backend() != "gpu":
+        with pytest.raises(InputError, match="'tf32' names the products of an NVIDIA GPU.*cpu: take 'float32'"):
+            gram(network, params, x, precision="tf32")
+        return
+    found = gram(network, params, x, precision="tf32")
+    off = np.linalg.norm(np.asarray(found, float) - gram(network, params, x).matrix, 2)
+    assert found.precision == "tf32"
+    assert 0 < off <= found.error
 
 
 def test_a_wrong_weight_is_seen(rng):

@@ -1,4 +1,4 @@
-"""Gram matrices of the networks, finite and infinite, their spectra, and the course of gradient descent they predict."""
+"""Gram matrices of the networks, finite and infinite, their spectra, and the gradient descent they predict."""
 
 from wideproof.kernels.dynamics import compare as compare
 from wideproof.kernels.dynamics import predict as predict

@@ -8,6 +8,7 @@ No Jacobian is formed, and weights shared over time or position are summed exact
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -21,12 +22,13 @@ from jaxtyping import Array
 
 from wideproof.errors import InputError
 from wideproof.kernels.result import Gram
-from wideproof.kernels.tiles import Kernel, assemble
+from wideproof.kernels.sharded import assemble
+from wideproof.kernels.tiles import Kernel
 from wideproof.kernels.uses import Uses, plan_uses
 from wideproof.networks import Network, linearize
 from wideproof.precision import as_dtype, double
 
-PRECISIONS = ("float64", "float32", "tf32")
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11}
 
 
 @double
@@ -40,6 +42,7 @@ def gram(
     by_weight: bool = False,
     precision: str = "float64",
     memory: int | None = None,
+    on_device: bool = False,
 ) -> Gram:
     """Return the Gram matrix of the scored outputs on `x`, or between `x` and `other`.
 
@@ -48,7 +51,9 @@ def gram(
     names : the weights to sum over; by default the trained ones.
     by_weight : also keep the part of each weight, the paper's $G^{(h)}$, in `blocks`.
     precision : `"float64"`, `"float32"`, or on a GPU `"tf32"` (float32 with the products of its tensor cores).
-    memory : bytes of working memory besides the result, 2 GiB by default; smaller makes smaller tiles.
+    memory : bytes of working memory besides the result, by default 2 GiB, or a quarter of a GPU's; less makes
+        smaller tiles.
+    on_device : leave the matrix where it was computed, as a JAX array, instead of handing it out as a NumPy array.
 
     Examples
     --------
@@ -67,16 +72,13 @@ def gram(
     with jax.default_matmul_precision("tensorfloat32" if precision == "tf32" else "highest"):
         kernel = finite_kernel(network, len(left), chosen, by_weight)
         found = assemble(kernel, state, left, right, memory)
-    total = found["total"] if "total" in found else sum(found.values())
-    return Gram(
-        matrix=np.asarray(total),
-        names=chosen,
-        source="finite",
-        precision=precision,
-        device=jax.default_backend(),
-        error=_rounding(kernel, np.asarray(total), precision, right is None),
-        blocks={name: np.asarray(found[name]) for name in chosen} if by_weight else {},
-    )
+    if by_weight:
+        found["total"] = sum(found.values(), start=jnp.zeros((), dtype))
+    error = _rounding(kernel, found["total"], precision, right is None)
+    if not on_device:
+        found = {key: np.asarray(matrix) for key, matrix in found.items()}
+    total = found.pop("total")
+    return Gram(total, chosen, "finite", precision, jax.default_backend(), error, found)
 
 
 @dataclass(frozen=True)
@@ -181,17 +183,16 @@ def _pull_nan(network: Network, state: dict[str, Array], x: Array, names: tuple[
     return {name: jnp.isnan(b[name][0]).any(axis=-1) for name in names}
 
 
-def _rounding(kernel: FiniteKernel, matrix: np.ndarray, precision: str, symmetric: bool) -> float:
+def _rounding(kernel: FiniteKernel, matrix: Array, precision: str, symmetric: bool) -> float:
     r"""Bound $\|G - \hat G\|_2$ by unit roundoff x summed terms x trace: see `docs/gram.md`."""
-    roundoff = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11}[precision]
-    scale = np.trace(matrix, dtype=np.float64) if symmetric else np.sqrt(np.prod(matrix.shape)) * np.abs(matrix).max()
-    return float(roundoff * kernel.terms * scale)
+    scale = jnp.trace(matrix) if symmetric else math.sqrt(matrix.size) * jnp.abs(matrix).max()
+    return ROUNDOFF[precision] * kernel.terms * float(scale)
 
 
 def require_precision(precision: str) -> np.dtype:
     """Check the name of the arithmetic against the device, and return its dtype."""
-    if precision not in PRECISIONS:
-        raise InputError(f"precision is one of {', '.join(PRECISIONS)}, got {precision!r}")
+    if precision not in ROUNDOFF:
+        raise InputError(f"precision is one of {', '.join(ROUNDOFF)}, got {precision!r}")
     if precision == "tf32":
         if jax.default_backend() != "gpu":
             raise InputError(

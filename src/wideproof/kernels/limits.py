@@ -11,6 +11,7 @@ table in two variances and the correlation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,13 +26,14 @@ from jaxtyping import Array
 from wideproof.errors import InputError
 from wideproof.kernels import duals
 from wideproof.kernels.correlations import correlation_and_gap, directions, leading_bits
-from wideproof.kernels.finite import check_names, require_precision
+from wideproof.kernels.finite import ROUNDOFF, check_names, require_precision
 from wideproof.kernels.interpolants import Interpolant, interpolate
 from wideproof.kernels.recursion import COVARIANCE, Groups, Moments, moments, node_recursion, pair_recursion
 from wideproof.kernels.result import Gram
 from wideproof.kernels.sequences import SequenceKernel, relu_duals, token_arrays
+from wideproof.kernels.sharded import assemble
 from wideproof.kernels.tables import DualTable
-from wideproof.kernels.tiles import Kernel, assemble
+from wideproof.kernels.tiles import Kernel
 from wideproof.networks import Network
 from wideproof.networks.limit import LayeredLimit, RecurrentLimit
 from wideproof.precision import double
@@ -50,6 +52,7 @@ def limit_gram(
     by_weight: bool = False,
     precision: str = "float64",
     memory: int | None = None,
+    on_device: bool = False,
 ) -> Gram:
     """Return the infinite-width Gram matrix on `x`, or between `x` and `other`, for one output coordinate.
 
@@ -68,9 +71,9 @@ def limit_gram(
     """
     chosen = check_names(network, names)
     groups = tuple((name, (name,)) for name in chosen) if by_weight else (("total", chosen),)
-    found, error, device = _assemble(network, groups, x, other, precision, memory)
+    found, error = _assemble(network, groups, x, other, precision, memory, on_device)
     total = sum(found.values()) if by_weight else found["total"]
-    return Gram(total, chosen, "limit", precision, device, error, found if by_weight else {})
+    return Gram(total, chosen, "limit", precision, jax.default_backend(), error, found if by_weight else {})
 
 
 @double
@@ -81,6 +84,7 @@ def nngp(
     *,
     precision: str = "float64",
     memory: int | None = None,
+    on_device: bool = False,
 ) -> Gram:
     r"""Return the covariance of one output coordinate at the start, over the draw of an infinitely wide network.
 
@@ -94,13 +98,19 @@ def nngp(
     >>> float(nngp(DeepReLU(input_dim=2, width=2, depth=1), np.eye(2)).matrix[0, 0].round(6))
     0.68169
     """
-    found, error, device = _assemble(network, ((COVARIANCE, ()),), x, other, precision, memory)
-    return Gram(found[COVARIANCE], (), "nngp", precision, device, error)
+    found, error = _assemble(network, ((COVARIANCE, ()),), x, other, precision, memory, on_device)
+    return Gram(found[COVARIANCE], (), "nngp", precision, jax.default_backend(), error)
 
 
 def _assemble(
-    network: Network, groups: Groups, x: ArrayLike, other: ArrayLike | None, precision: str, memory: int | None
-) -> tuple[dict[str, np.ndarray], float, str]:
+    network: Network,
+    groups: Groups,
+    x: ArrayLike,
+    other: ArrayLike | None,
+    precision: str,
+    memory: int | None,
+    on_device: bool,
+) -> tuple[dict[str, Any], float]:
     dtype = require_precision(precision)
     sides = [_side(network, s) for s in (x, other) if s is not None]
     limit = network.limit()
@@ -111,13 +121,11 @@ def _assemble(
             kernel, state, inputs, relative = _layers(limit, groups, sides)
         arrays = [jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), side) for side in inputs]
         found = assemble(kernel, state, arrays[0], arrays[1] if other is not None else None, memory)
-    matrices = {key: np.asarray(matrix) for key, matrix in found.items()}
     # Every entry is off by at most this share of the largest one.
-    roundoff = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11}[precision]
-    relative += roundoff * (sides[0][0].size + 64 * _depth(limit))
-    largest = max(np.abs(m).max(initial=0.0) for m in matrices.values())
-    rows = next(iter(matrices.values())).shape
-    return matrices, float(relative * len(matrices) * largest * np.sqrt(rows[0] * rows[1])), jax.default_backend()
+    relative += ROUNDOFF[precision] * (sides[0][0].size + 64 * _depth(limit))
+    largest = max(float(jnp.abs(matrix).max(initial=0)) for matrix in found.values())
+    error = relative * len(found) * largest * math.sqrt(next(iter(found.values())).size)
+    return (found if on_device else {key: np.asarray(matrix) for key, matrix in found.items()}), error
 
 
 def _depth(limit: LayeredLimit | RecurrentLimit) -> int:

@@ -21,7 +21,6 @@ from jaxtyping import Array
 
 from wideproof.errors import InputError
 
-DEFAULT_MEMORY = 2 << 30
 # Symmetric matrices waste half of every tile on the diagonal; smaller tiles (in rows of the products) are slower.
 FEWEST_TILES, SMALLEST_TILE, LARGEST_TILE = 8, 256, 4096
 # Wide vectors halve the time of elementwise loops on a CPU.
@@ -85,6 +84,12 @@ def assemble(
     return result
 
 
+def default_memory() -> int:
+    """Return 2 GiB on a CPU, a quarter of the device's memory elsewhere."""
+    stats = jax.local_devices()[0].memory_stats() or {}
+    return stats["bytes_limit"] // 4 if "bytes_limit" in stats else 2 << 30
+
+
 def examples(x: Any) -> int:
     """Return the number of examples of an array or a pytree of arrays."""
     return jax.tree.leaves(x)[0].shape[0]
@@ -100,7 +105,7 @@ class Plan:
 
 def plan_tiles(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | None) -> Plan:
     """Choose the tile from the memory and from what products like."""
-    memory = DEFAULT_MEMORY if memory is None else memory
+    memory = default_memory() if memory is None else memory
     example, pair = need(kernel, state, x)
     longest, count = examples(x), examples(x)
     if other is not None:

@@ -1,0 +1,150 @@
+"""Kernel matrices over several devices, of one process or of many: a ring in which every pair of shards meets once.
+
+Each device keeps the records of its share of the examples. The shares travel round the ring; a device computes the
+block between its own share and the visitor's, and for a symmetric matrix it sends the transpose back to the visitor's
+home, so that each device computes about half of its rows. With `jax.distributed` the same program runs over processes.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array
+
+from wideproof.errors import InputError, JobError
+from wideproof.kernels import tiles
+from wideproof.kernels.tiles import Kernel, examples
+
+AXIS = "shares"
+
+
+def assemble(
+    kernel: Kernel, state: Any, x: Any, other: Any | None = None, memory: int | None = None
+) -> dict[str, Array]:
+    """Return the kernel matrices, tile by tile on one device, by the ring where JAX sees several.
+
+    With several processes all must call this with the same data; each gets the whole matrix.
+    """
+    if jax.device_count() == 1:
+        return tiles.assemble(kernel, state, x, other, memory)
+    try:
+        return _ring(kernel, state, x, other, memory)
+    except jax.errors.JaxRuntimeError as error:
+        if jax.process_count() == 1:
+            raise
+        raise JobError(
+            f"process {jax.process_index()} of {jax.process_count()} lost contact with another one, so the matrix "
+            "cannot be finished: see why that process ended, and start the job again"
+        ) from error
+
+
+def _ring(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | None) -> dict[str, Array]:
+    devices = np.array(jax.devices())
+    mesh = Mesh(devices, (AXIS,))
+    if jax.process_count() > 1:
+        _require_same((state, x, other))
+    n = examples(x)
+    share = -(-n // len(devices))
+    rows = _spread(mesh, _pad(x, share * len(devices)))
+    everywhere = partial(jax.device_put, device=NamedSharding(mesh, PartitionSpec()))
+    chunk = _chunk(kernel, state, x, share if other is None else examples(other), memory)
+    chunk = next(c for c in range(min(chunk, share), 0, -1) if share % c == 0)
+    replicated = None if other is None else jax.tree.map(everywhere, other)
+    found = _program(kernel, mesh, chunk, n)(jax.tree.map(everywhere, state), rows, replicated)
+    if jax.process_count() > 1:
+        found = {key: multihost_utils.process_allgather(matrix, tiled=True) for key, matrix in found.items()}
+    return {key: matrix[: kernel.rows * n] for key, matrix in found.items()}
+
+
+def _program(kernel: Kernel, mesh: Mesh, chunk: int, n: int) -> Any:
+    shares = PartitionSpec(AXIS)
+    across = jax.shard_map(
+        partial(_share, kernel, chunk, mesh.size), mesh=mesh, in_specs=(PartitionSpec(), shares, PartitionSpec()),
+        out_specs=shares, check_vma=False,
+    )  # fmt: skip
+
+    def program(state: Any, x: Any, other: Any | None) -> dict[str, Array]:
+        found = across(state, x, other)
+        columns = kernel.rows * (n if other is None else examples(other))
+        return {key: matrix[:, :columns] for key, matrix in found.items()}
+
+    return jax.jit(program, compiler_options=tiles.OPTIONS)
+
+
+def _share(kernel: Kernel, chunk: int, count: int, state: Any, x: Any, other: Any | None) -> dict[str, Array]:
+    """Compute one device's rows."""
+    mine = kernel.record(state, x)
+    if other is not None:
+        return _blocks(kernel, chunk, state, mine, kernel.record(state, other))
+    home, size = lax.axis_index(AXIS), kernel.rows * examples(x)
+    dtype = jax.tree.leaves(x)[0].dtype
+    rows = {key: jnp.zeros((size, size * count), dtype) for key in kernel.keys}
+    visitor = mine
+    for distance in range(count // 2 + 1):
+        blocks = _blocks(kernel, chunk, state, mine, visitor)
+        rows = _place(rows, blocks, (home + distance) % count * size)
+        if 0 < distance < count - distance:
+            back = [(i, (i + distance) % count) for i in range(count)]
+            sent = {key: lax.ppermute(block.T, AXIS, back) for key, block in blocks.items()}
+            rows = _place(rows, sent, (home - distance) % count * size)
+        onward = [(i, (i - 1) % count) for i in range(count)]
+        visitor = jax.tree.map(lambda leaf, onward=onward: lax.ppermute(leaf, AXIS, onward), visitor)
+    return rows
+
+
+def _place(rows: dict[str, Array], blocks: dict[str, Array], column: Array) -> dict[str, Array]:
+    return {key: lax.dynamic_update_slice_in_dim(rows[key], blocks[key], column, axis=1) for key in rows}
+
+
+def _blocks(kernel: Kernel, chunk: int, state: Any, left: Any, right: Any) -> dict[str, Array]:
+    """Compute the blocks between two sets of records, `chunk` examples of the left one at a time."""
+    count = examples(left) // chunk
+    if count == 1:
+        return kernel.block(state, left, right)
+    cut = jax.tree.map(lambda leaf: leaf.reshape(count, chunk, *leaf.shape[1:]), left)
+    found = lax.map(lambda part: kernel.block(state, part, right), cut)
+    return {key: block.reshape(-1, block.shape[-1]) for key, block in found.items()}
+
+
+def _chunk(kernel: Kernel, state: Any, x: Any, columns: int, memory: int | None) -> int:
+    memory = tiles.default_memory() if memory is None else memory
+    example, pair = tiles.need(kernel, state, x)
+    chunk = int((memory - 2 * example * columns) / (pair * columns))
+    if chunk < 1:
+        raise InputError(
+            f"memory={memory} bytes is too small for one row of tiles: on {jax.device_count()} devices each needs "
+            f"{math.ceil((2 * example + pair) * columns)}; use more devices or give at least that"
+        )
+    return chunk
+
+
+def _pad(x: Any, n: int) -> Any:
+    """Repeat the last example up to `n` of them."""
+    missing = n - examples(x)
+    return jax.tree.map(lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], missing, axis=0)]), x)
+
+
+def _spread(mesh: Mesh, x: Any) -> Any:
+    """Give every device its share; a process hands out only what its own devices need."""
+    sharding = NamedSharding(mesh, PartitionSpec(AXIS))
+    return jax.tree.map(
+        lambda leaf: jax.make_array_from_callback(leaf.shape, sharding, lambda index, leaf=leaf: leaf[index]), x
+    )
+
+
+def _require_same(data: Any) -> None:
+    """Check that all processes bring the same data: sums of every array tell them apart."""
+    sums = np.array([np.sum(np.asarray(leaf), dtype=np.float64) for leaf in jax.tree.leaves(data)])
+    gathered = np.asarray(multihost_utils.process_allgather(sums))
+    if (gathered != gathered[0]).any():
+        raise InputError(
+            "the processes of this job were given different data or weights: give each the same file and the same seed"
+        )

@@ -1,0 +1,108 @@
+"""One job over several processes: start them here, or let a cluster's launcher start them, and join them with JAX.
+
+`launch` runs a command of this program as several processes on this machine and watches them: when one dies, the
+others are stopped and one sentence says so. On a cluster every process calls `join()` itself and `jax.distributed`
+finds the others through the launcher's environment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import jax
+from jax.experimental import multihost_utils
+
+from wideproof.errors import InputError, JobError
+
+PLACE = "WIDEPROOF_PROCESS"  # "index/count@address" in the environment of every process that `launch` starts
+# Seconds after which the others notice a process that stopped answering.
+PATIENCE = 20
+
+
+def join() -> bool:
+    """Join the job that this process belongs to; return whether there is one.
+
+    Must be called before anything is computed. Without `launch` it looks for a cluster launcher (SLURM, Open MPI,
+    Kubernetes and others that JAX knows) only if the environment variable `WIDEPROOF_CLUSTER` is set.
+    """
+    place = os.environ.get(PLACE)
+    if place is None and "WIDEPROOF_CLUSTER" not in os.environ:
+        return False
+    # Otherwise JAX ends this process with a stack trace when another one dies; so the computation fails, and says why.
+    jax.config.update("jax_enable_recoverability", True)
+    try:
+        if place is None:
+            jax.distributed.initialize(heartbeat_timeout_seconds=PATIENCE)
+        else:
+            position, address = place.split("@")
+            index, count = (int(part) for part in position.split("/"))
+            jax.distributed.initialize(
+                address, count, index, initialization_timeout=60, heartbeat_timeout_seconds=PATIENCE
+            )
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise JobError(f"this process could not join its job ({reason}): are all the others running?") from error
+    return True
+
+
+def leave() -> None:
+    """Wait for the others at the end, so that none is left talking to a process that has gone."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices("wideproof: the job is done")
+
+
+def launch(arguments: Sequence[str], processes: int, threads: int | None = None) -> int:
+    """Run `python -m wideproof ARGUMENTS` as `processes` processes on this machine; return the exit code.
+
+    The first process speaks; what the others print is shown only if one of them fails.
+    """
+    if processes < 2:
+        raise InputError(f"a job over processes needs at least 2 of them, got {processes}")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    command = [sys.executable, "-m", "wideproof", *arguments]
+    running = []
+    for index in range(processes):
+        environment = os.environ | {PLACE: f"{index}/{processes}@{address}"}
+        quiet = None if index == 0 else subprocess.DEVNULL
+        running.append(subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet))
+    try:
+        return watch(running)
+    finally:
+        stop(running)
+
+
+def watch(running: Sequence[subprocess.Popen[bytes]]) -> int:
+    """Wait until all processes have ended well; raise as soon as one has died."""
+    while True:
+        codes = [process.poll() for process in running]
+        for index, code in enumerate(codes):
+            # Exit codes 1 and 2 are answers, and all processes come to the same one.
+            if code is not None and not 0 <= code <= 2:
+                raise JobError(
+                    f"process {index} of {len(running)} ended ({_how(code)}), so the job cannot be finished: the other "
+                    "processes were stopped and nothing was written; start it again, with fewer if memory ran out"
+                )
+        if all(code is not None for code in codes):
+            return max(code for code in codes if code is not None)
+        time.sleep(0.05)
+
+
+def stop(running: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End every process that still runs."""
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+    for process in running:
+        process.wait()
+
+
+def _how(code: int) -> str:
+    return f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
