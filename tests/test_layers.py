@@ -12,7 +12,7 @@ import pytest
 import wideproof
 
 SOURCE = Path(wideproof.__file__).parent
-BASE = ("errors", "precision", "storage")
+BASE = ("errors", "precision", "storage", "processes")
 LAYERS = (BASE, *((name,) for name in
           ("data", "networks", "kernels", "training", "monitors", "papers", "certificates", "report")))  # fmt: skip
 BESIDE = ("sweeps", "estimators", "lab", "cli")

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from wideproof.data import load as load
     from wideproof.data import prepare as prepare
     from wideproof.errors import InputError as InputError
+    from wideproof.kernels import gram as gram
+    from wideproof.kernels import limit_gram as limit_gram
+    from wideproof.kernels import predict as predict
+    from wideproof.kernels import spectrum as spectrum
     from wideproof.networks import build as build
     from wideproof.training import Recipe as Recipe
     from wideproof.training import Run as Run
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 _HOME = {
     "audit": "data", "load": "data", "prepare": "data", "InputError": "errors", "build": "networks",
     "Recipe": "training", "Run": "training", "resume": "training", "train": "training", "train_many": "training",
+    "gram": "kernels", "limit_gram": "kernels", "predict": "kernels", "spectrum": "kernels",
 }  # fmt: skip
 
 

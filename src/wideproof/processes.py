@@ -25,15 +25,20 @@ PLACE = "WIDEPROOF_PROCESS"  # "index/count@address" in the environment of every
 PATIENCE = 20
 
 
+def started_here() -> bool:
+    """Return whether `launch` started this process."""
+    return PLACE in os.environ
+
+
 def join() -> bool:
-    """Join the job that this process belongs to; return whether there is one.
+    """Join the job that this process belongs to, if there is one; return whether this process is the one that speaks.
 
     Must be called before anything is computed. Without `launch` it looks for a cluster launcher (SLURM, Open MPI,
     Kubernetes and others that JAX knows) only if the environment variable `WIDEPROOF_CLUSTER` is set.
     """
     place = os.environ.get(PLACE)
     if place is None and "WIDEPROOF_CLUSTER" not in os.environ:
-        return False
+        return True
     # Otherwise JAX ends this process with a stack trace when another one dies; so the computation fails, and says why.
     jax.config.update("jax_enable_recoverability", True)
     try:
@@ -48,7 +53,7 @@ def join() -> bool:
     except (RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise JobError(f"this process could not join its job ({reason}): are all the others running?") from error
-    return True
+    return jax.process_index() == 0
 
 
 def leave() -> None:
@@ -57,10 +62,10 @@ def leave() -> None:
         multihost_utils.sync_global_devices("wideproof: the job is done")
 
 
-def launch(arguments: Sequence[str], processes: int, threads: int | None = None) -> int:
+def launch(arguments: Sequence[str], processes: int) -> int:
     """Run `python -m wideproof ARGUMENTS` as `processes` processes on this machine; return the exit code.
 
-    The first process speaks; what the others print is shown only if one of them fails.
+    The first process speaks for all.
     """
     if processes < 2:
         raise InputError(f"a job over processes needs at least 2 of them, got {processes}")
@@ -70,7 +75,8 @@ def launch(arguments: Sequence[str], processes: int, threads: int | None = None)
     command = [sys.executable, "-m", "wideproof", *arguments]
     running = []
     for index in range(processes):
-        environment = os.environ | {PLACE: f"{index}/{processes}@{address}"}
+        # The second setting keeps remarks of JAX's own machinery out of the output.
+        environment = os.environ | {PLACE: f"{index}/{processes}@{address}", "TF_CPP_MIN_LOG_LEVEL": "3"}
         quiet = None if index == 0 else subprocess.DEVNULL
         running.append(subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet))
     try:

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -18,8 +18,9 @@ from safetensors.numpy import save as to_bytes
 from wideproof.errors import InputError
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new one, never a part.
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Give a file to write to that becomes `path` at the end: a reader sees the old content or the new one.
 
     A full disk or an unwritable folder raises `InputError` and leaves no temporary file behind.
     """
@@ -27,17 +28,25 @@ def write_bytes(path: Path, content: bytes) -> None:
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             temporary = Path(file.name)
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
             os.fchmod(file.fileno(), 0o644)
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
-        raise InputError(
-            f"cannot write {path}: {error.strerror or error}; free some space or choose another folder"
-        ) from error
+        if isinstance(error, OSError):
+            raise InputError(
+                f"cannot write {path}: {error.strerror or error}; free some space or choose another folder"
+            ) from error
+        raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new one, never a part."""
+    with whole_file(path) as file:
+        file.write(content)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ def test_version_and_help(cli):
     assert cli("--version") == (0, f"{wideproof.__version__}\n", "")
     answer = cli("--help")
     assert answer.code == 0
-    for command in ("audit", "train", "resume", "show", "networks", "losses", "data"):
+    for command in ("audit", "train", "resume", "show", "gram", "networks", "losses", "data"):
         assert command in answer.out
         assert cli(command, "--help").code == 0
 

@@ -160,6 +160,7 @@ def test_precisions_are_stated_and_rounding_is_within_its_bound(rng):
         ({"names": ["W9"]}, "has the weights W1, W2, W3, a; got W9"),
         ({"names": []}, "has the weights W1, W2, W3, a; got none"),
         ({"memory": 10}, "memory=10 bytes is too small for one tile: a pair of examples needs [0-9]+;"),
+        ({"other": np.full((2, 5), np.nan)}, "example 0 has an entry that is not a finite number"),
         ({"other": np.zeros((2, 4))}, r"takes examples of shape \(5,\), got a batch of shape \(2, 4\)"),
     ],
 )

@@ -308,6 +308,16 @@ def test_zero_rows_and_antipodes(rng):
     assert np.linalg.eigvalsh(relu.matrix[1:, 1:])[0] > 0
 
 
+def test_parallel_patches_of_a_relu_network_are_not_called_independent(rng):
+    """A homogeneous network cannot tell x from 1.7 x: the bound must cover what rounding makes of the zero eigenvalue."""
+    x = rng.normal(size=(6, 2, 5))
+    x[1] = 1.7 * x[0]
+    found = limit_gram(ConvResidual(2, 5, 1, 2, activation=get_activation("relu")), x)
+    assert abs(np.linalg.eigvalsh(found)[0]) < found.error < 1e-4
+    vectors = limit_gram(NETWORKS["residual-relu"], x.reshape(6, 10)[:, :5])
+    assert abs(np.linalg.eigvalsh(vectors)[0]) < vectors.error < 1e-9
+
+
 def test_near_duplicates_keep_their_digits():
     """lambda_min of two points at angle eps is proportional to eps^2 down to where the entries' last digits are."""
     ratios = []

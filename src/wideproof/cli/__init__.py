@@ -1,6 +1,7 @@
 """The command line: parse, call one function, print its value.
 
-Exit codes answer the question that was asked: 0 yes, 1 no, 2 could not tell (bad input included).
+Exit codes answer the question that was asked: 0 yes, 1 no, 2 could not tell (bad input included); 3 says that a process
+of a shared job was lost.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import typer
 from rich.console import Console
 
 from wideproof.cli.audit import audit_command
+from wideproof.cli.gram import gram_command
 from wideproof.cli.listing import data_command, losses_command, networks_command
 from wideproof.cli.train import resume_command, show_command, train_command
-from wideproof.errors import InputError
+from wideproof.errors import InputError, JobError
 
 app = typer.Typer(
     name="wideproof",
@@ -29,6 +31,7 @@ app.command("audit")(audit_command)
 app.command("train")(train_command)
 app.command("resume")(resume_command)
 app.command("show")(show_command)
+app.command("gram")(gram_command)
 app.command("networks")(networks_command)
 app.command("losses")(losses_command)
 app.command("data")(data_command)
@@ -50,6 +53,8 @@ def main() -> None:
         app()
     except InputError as error:
         _fail(str(error))
+    except JobError as error:
+        _fail(str(error), 3)
     except KeyboardInterrupt:
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output went away, as with `| head`
@@ -59,10 +64,10 @@ def main() -> None:
         _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or error}; choose another path")
 
 
-def _fail(sentence: str) -> NoReturn:
+def _fail(sentence: str, code: int = 2) -> NoReturn:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold red]error:[/] {_escaped(sentence)}")
-    sys.exit(2)
+    sys.exit(code)
 
 
 def _escaped(text: str) -> str:

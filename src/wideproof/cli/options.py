@@ -1,9 +1,10 @@
-"""Options that several commands share: how to find and prepare a data set."""
+"""Options that several commands share: how to find and prepare a data set, and which network."""
 
 from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from wideproof.errors import InputError
 
 if TYPE_CHECKING:
     from wideproof.data import AnyDataset
+    from wideproof.networks import Network
 
 Source = Annotated[
     str,
@@ -34,6 +36,22 @@ Header = Annotated[
 Kind = Annotated[str | None, typer.Option(help="Read the examples as vectors, images or sequences.")]
 Task = Annotated[str, typer.Option(help="auto, binary, multiclass or regression.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+DEFAULT_WIDTH = 256
+Prepare = Annotated[
+    str,
+    typer.Option(
+        help="Preparation steps, as in whiten,unit; 'auto' is what the network's paper needs, 'none' nothing."
+    ),
+]
+NetworkName = Annotated[str, typer.Option(help="See `wideproof networks`.")]
+Depth = Annotated[int | None, typer.Option(help="Hidden layers, H or L (default 2; not for elman-rnn).")]
+ActivationName = Annotated[str | None, typer.Option(help="For the smooth networks (default softplus).")]
+CRes = Annotated[float | None, typer.Option(help="Residual scale of Du et al. (default 0.5).")]
+ResidualScale = Annotated[float | None, typer.Option(help="Residual scale θ of Frei et al. (default 1/L).")]
+FilterSize = Annotated[int | None, typer.Option(help="Filter size of the convolution (default 3).")]
+Trained = Annotated[str | None, typer.Option(help="Parts to train, as in hidden,output (default: the paper's).")]
+Reduction = Annotated[str, typer.Option(help="auto, half_sum or mean.")]
 
 
 def find_data(
@@ -61,6 +79,49 @@ def find_data(
         kind=kind,  # pyright: ignore[reportArgumentType]
         task=task,  # pyright: ignore[reportArgumentType]
     )
+
+
+def find_problem(
+    source: str,
+    target: str | None,
+    classes: str | None,
+    limit: int | None,
+    header: bool | None,
+    kind: str | None,
+    task: str,
+    *,
+    prepare: str,
+    network: str,
+    depth: int | None,
+    trained: str | None,
+    **options: object,
+) -> tuple[AnyDataset, Network]:
+    """Load and prepare the data set, and build the network for its shape; options that are None keep the default."""
+    from wideproof.data import GENERATORS, PAPERS_NEED
+    from wideproof.data import prepare as prepared
+    from wideproof.networks import NETWORKS, build
+
+    named = NETWORKS.get(network)
+    generated = source.partition(":")[0] in GENERATORS and not Path(source).exists()  # has a kind of its own
+    if kind is None and named is not None and named.data_kind != "vectors" and not generated:
+        kind = named.data_kind
+    data = find_data(source, target, classes, limit, header, kind, task)
+    options["depth"] = depth if depth is not None or network == "elman-rnn" else 2
+    options["trained"] = None if trained is None else tuple(part.strip() for part in trained.split(","))
+    if prepare == "auto":
+        prepare = ",".join(PAPERS_NEED[named.paper]) if named else "none"
+    if prepare != "none":
+        data = prepared(data, prepare)
+    given = {key: value for key, value in options.items() if value is not None}
+    return data, build(network, data.input_shape, data.target_shape, **given)
+
+
+def number_or_word(text: str) -> float | str:
+    """Return a number where the text is one."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _position(target: str | None) -> str | int | None:

@@ -12,15 +12,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wideproof.cli.options import (
+    DEFAULT_WIDTH,
+    ActivationName,
     Classes,
+    CRes,
+    Depth,
+    FilterSize,
     Header,
     Json,
     Kind,
     Limit,
+    NetworkName,
+    Prepare,
+    Reduction,
+    ResidualScale,
     Source,
     Target,
     Task,
-    find_data,
+    Trained,
+    find_problem,
+    number_or_word,
     print_json,
 )
 
@@ -39,24 +50,17 @@ def train_command(
     header: Header = None,
     kind: Kind = None,
     task: Task = "auto",
-    prepare: Annotated[
-        str,
-        typer.Option(
-            help="Preparation steps, as in whiten,unit; 'auto' is what the network's paper needs, 'none' nothing."
-        ),
-    ] = "auto",
-    network: Annotated[str, typer.Option(help="See `wideproof networks`.")] = "fully-connected",
-    width: Annotated[int, typer.Option(help="Units per layer, m.")] = 256,
-    depth: Annotated[int | None, typer.Option(help="Hidden layers, H or L (default 2; not for elman-rnn).")] = None,
-    activation: Annotated[str | None, typer.Option(help="For the smooth networks (default softplus).")] = None,
-    c_res: Annotated[float | None, typer.Option(help="Residual scale of Du et al. (default 0.5).")] = None,
-    residual_scale: Annotated[float | None, typer.Option(help="Residual scale θ of Frei et al. (default 1/L).")] = None,
-    filter_size: Annotated[int | None, typer.Option(help="Filter size of the convolution (default 3).")] = None,
-    trained: Annotated[
-        str | None, typer.Option(help="Parts to train, as in hidden,output (default: the paper's).")
-    ] = None,
+    prepare: Prepare = "auto",
+    network: NetworkName = "fully-connected",
+    width: Annotated[int, typer.Option(help="Units per layer, m.")] = DEFAULT_WIDTH,
+    depth: Depth = None,
+    activation: ActivationName = None,
+    c_res: CRes = None,
+    residual_scale: ResidualScale = None,
+    filter_size: FilterSize = None,
+    trained: Trained = None,
     loss: Annotated[str | None, typer.Option(help="See `wideproof losses` (default: the paper's).")] = None,
-    reduction: Annotated[str, typer.Option(help="auto, half_sum or mean.")] = "auto",
+    reduction: Reduction = "auto",
     step_size: Annotated[str, typer.Option(help="A number, safe or paper.")] = "safe",
     constant: Annotated[float, typer.Option(help="Multiplies the rule's step size.")] = 1.0,
     steps: Annotated[int, typer.Option(help="The step limit.")] = 10_000,
@@ -80,31 +84,18 @@ def train_command(
     Ctrl-C saves the run and says how to resume it. Exit code 0 if it reached what was asked for (a target loss, zero
     error; or the step limit if nothing was asked), 1 if not, 2 if it was interrupted.
     """
-    from wideproof.data import GENERATORS, PAPERS_NEED
-    from wideproof.data import prepare as prepared
-    from wideproof.networks import NETWORKS, build
     from wideproof.training import Recipe, train
 
-    named = NETWORKS.get(network)
-    generated = source.partition(":")[0] in GENERATORS and not Path(source).exists()  # has a kind of its own
-    if kind is None and named is not None and named.data_kind != "vectors" and not generated:
-        kind = named.data_kind
-    data = find_data(source, target, classes, limit, header, kind, task)
-    options: dict[str, Any] = {"width": width, "activation": activation, "c_res": c_res,
-                               "residual_scale": residual_scale, "filter_size": filter_size}  # fmt: skip
-    options["depth"] = depth if depth is not None or network == "elman-rnn" else 2
-    options["trained"] = None if trained is None else tuple(part.strip() for part in trained.split(","))
-    options = {key: value for key, value in options.items() if value is not None}
-    if prepare == "auto":
-        prepare = ",".join(PAPERS_NEED[named.paper]) if named else "none"
-    if prepare != "none":
-        data = prepared(data, prepare)
-    model = build(network, data.input_shape, data.target_shape, **options)
+    data, model = find_problem(
+        source, target, classes, limit, header, kind, task, prepare=prepare, network=network, depth=depth,
+        trained=trained, width=width, activation=activation, c_res=c_res, residual_scale=residual_scale,
+        filter_size=filter_size,
+    )  # fmt: skip
     recipe = Recipe(
         loss=loss or ("logistic" if model.paper in ("zou2018", "frei2019") and data.task == "binary" else "squared"),
-        reduction=reduction, step_size=_number(step_size), constant=constant, steps=steps, target_loss=target_loss,
-        stop_at_zero_error=zero_error, batch=batch, optimizer=optimizer, seed=seed, precision=precision,
-        record_every=record_every,
+        reduction=reduction, step_size=number_or_word(step_size), constant=constant, steps=steps,
+        target_loss=target_loss, stop_at_zero_error=zero_error, batch=batch, optimizer=optimizer, seed=seed,
+        precision=precision, record_every=record_every,
     )  # fmt: skip
     folder = out or _new_name(Path("runs"), f"{data.name.partition(':')[0]}-{network}")
     _check_plot(plot)
@@ -220,13 +211,6 @@ def _check_plot(plot: Path | None) -> None:
 
     if plot is not None:
         require_figure_path(plot)
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _new_name(parent: Path, stem: str) -> Path:

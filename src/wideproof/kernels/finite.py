@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
@@ -67,8 +68,8 @@ def gram(
     dtype = require_precision(precision)
     chosen = check_names(network, names)
     state = {name: jnp.asarray(weight, dtype) for name, weight in params.items()}
-    left = network.as_batch(state, x)
-    right = None if other is None else network.as_batch(state, other)
+    left = require_finite(network.as_batch(state, x))
+    right = None if other is None else require_finite(network.as_batch(state, other))
     with jax.default_matmul_precision("tensorfloat32" if precision == "tf32" else "highest"):
         kernel = finite_kernel(network, len(left), chosen, by_weight)
         found = assemble(kernel, state, left, right, memory)
@@ -160,7 +161,8 @@ def taps(
 
 def _places(n: int, uses: Sequence[Array]) -> Array:
     """Lay all uses and positions of a weight along one axis: `n x places x size`."""
-    laid = [u.reshape(n, -1, u.shape[-1]) for u in uses]
+    # Without the barrier XLA computes features twice, once for the next layer and once in the layout of the record.
+    laid = [lax.optimization_barrier(u).reshape(n, -1, u.shape[-1]) for u in uses]
     return laid[0] if len(laid) == 1 else jnp.concatenate(laid, axis=1)
 
 
@@ -201,6 +203,14 @@ def require_precision(precision: str) -> np.dtype:
             )
         return np.dtype("float32")
     return as_dtype(precision)
+
+
+def require_finite(x: Array) -> Array:
+    """Check that every entry of the examples is a number."""
+    bad = np.flatnonzero(~np.asarray(jnp.isfinite(x.reshape(len(x), -1)).all(axis=1)))
+    if len(bad):
+        raise InputError(f"example {bad[0]} has an entry that is not a finite number: remove or fill it first")
+    return x
 
 
 def check_names(network: Network, names: Sequence[str] | None) -> tuple[str, ...]:

@@ -23,10 +23,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from wideproof.errors import InputError
 from wideproof.kernels import duals
 from wideproof.kernels.correlations import correlation_and_gap, directions, leading_bits
-from wideproof.kernels.finite import ROUNDOFF, check_names, require_precision
+from wideproof.kernels.finite import ROUNDOFF, check_names, require_finite, require_precision
 from wideproof.kernels.interpolants import Interpolant, interpolate
 from wideproof.kernels.recursion import COVARIANCE, Groups, Moments, moments, node_recursion, pair_recursion
 from wideproof.kernels.result import Gram
@@ -112,13 +111,13 @@ def _assemble(
     on_device: bool,
 ) -> tuple[dict[str, Any], float]:
     dtype = require_precision(precision)
-    sides = [_side(network, s) for s in (x, other) if s is not None]
+    sides = [np.asarray(require_finite(network.as_batch({"": np.zeros(0)}, s))) for s in (x, other) if s is not None]
     limit = network.limit()
     with jax.default_matmul_precision("tensorfloat32" if precision == "tf32" else "highest"):
         if isinstance(limit, RecurrentLimit):
             kernel, state, inputs, relative = _sequences(limit, groups, sides)
         else:
-            kernel, state, inputs, relative = _layers(limit, groups, sides)
+            kernel, state, inputs, relative = _layers(limit, groups, sides, precision)
         arrays = [jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), side) for side in inputs]
         found = assemble(kernel, state, arrays[0], arrays[1] if other is not None else None, memory)
     # Every entry is off by at most this share of the largest one.
@@ -132,14 +131,6 @@ def _depth(limit: LayeredLimit | RecurrentLimit) -> int:
     return len(limit.layers) if isinstance(limit, LayeredLimit) else len(limit.recurrent)
 
 
-def _side(network: Network, x: ArrayLike) -> np.ndarray:
-    side = np.asarray(network.as_batch({"": np.zeros(0)}, x))
-    bad = np.flatnonzero(~np.isfinite(side.reshape(len(side), -1)).all(axis=1))
-    if len(bad):
-        raise InputError(f"example {bad[0]} has an entry that is not a finite number: remove or fill it first")
-    return side
-
-
 def _sequences(
     limit: RecurrentLimit, groups: Groups, sides: list[np.ndarray]
 ) -> tuple[Kernel, Any, list[dict[str, np.ndarray]], float]:
@@ -150,7 +141,7 @@ def _sequences(
 
 
 def _layers(
-    limit: LayeredLimit, groups: Groups, sides: list[np.ndarray]
+    limit: LayeredLimit, groups: Groups, sides: list[np.ndarray], precision: str
 ) -> tuple[Kernel, Any, list[dict[str, np.ndarray]], float]:
     # Positions before channels; a vector is an image of one position.
     pixels = [np.swapaxes(s, 1, 2) if s.ndim == 3 else s[:, None, :] for s in sides]
@@ -171,6 +162,9 @@ def _layers(
             spread = np.sqrt(np.concatenate([k.variances[h].ravel() for k in known]))
             tables.append(DualTable.build(limit.activation, float(spread.min()), float(spread.max())))
     error = float(sum(max(map(float, t.error.values())) for t in tables))
+    if limit.activation.smoothness is None:
+        # At parallel patches the correlation is rounded, and the ReLU's kernel moves with the root of that.
+        error += len(limit.layers) * math.sqrt(2 * ROUNDOFF[precision] * (pixels[0][0].size + 16))
     kernel = LayerKernel(limit, groups)
     return kernel, tables, [_arrays(p, k) for p, k in zip(pixels, known, strict=True)], error
 

@@ -131,7 +131,8 @@ def _horner(table: DualTable, name: str, phi: ArrayLike, phi_prime: ArrayLike, r
     t, choose = interpolants.locate(table.breaks, rho)
 
     def step(out: Array, matrices: Array) -> tuple[Array, None]:
-        terms = [[jnp.tensordot(left, matrix, 1) @ right for matrix in half] for half in matrices]
+        with jax.default_matmul_precision("highest"):  # a GPU's short products would spoil the table
+            terms = [[jnp.tensordot(left, matrix, 1) @ right for matrix in half] for half in matrices]
         return out * t + choose(terms), None
 
     return lax.scan(step, jnp.zeros_like(rho), coefficients[::-1])[0]

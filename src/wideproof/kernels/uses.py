@@ -106,6 +106,8 @@ def plan_uses(examples: int, u: Sequence[int], b: Sequence[int], reach: np.ndarr
     active = sum((g.outputs[1] - g.outputs[0]) * len(g.places) for g in groups)
     (_, outputs, places, fan_out), fan_in = b, u[2]
     pairs = examples**2 * (places**2 * fan_in + active**2 * fan_out)
+    if places == 1:
+        return Uses("pairs", groups)
     gradients = examples * outputs * places * fan_in * fan_out + (examples * outputs) ** 2 * fan_in * fan_out
     return Uses("pairs" if pairs <= gradients else "gradients", groups)
 

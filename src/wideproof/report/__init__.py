@@ -1,5 +1,7 @@
-"""What people see: curves in the terminal, figures as files."""
+"""What people see and keep: curves in the terminal, figures and Gram matrices as files."""
 
 from wideproof.report.figures import loss_figure as loss_figure
 from wideproof.report.figures import save_figure as save_figure
+from wideproof.report.figures import spectrum_figure as spectrum_figure
+from wideproof.report.gram_file import save_gram as save_gram
 from wideproof.report.terminal import curve as curve

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,11 @@ from wideproof.storage import write_bytes
 from wideproof.training import Run
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from wideproof.kernels import Spectrum
+    from wideproof.kernels.dynamics import Prediction
 
 _INK, _SECOND = "#1f4e79", "#b5541c"
 
@@ -44,6 +49,86 @@ def loss_figure(run: Run) -> Figure:
     axes.legend(handles, labels, frameon=False, loc="upper right")
     axes.set_title(f"{run.data.name}, n = {run.data.n}: {_short(run)}", fontsize=10, loc="left")
     return figure
+
+
+def spectrum_figure(
+    spectrum: Spectrum,
+    *,
+    layers: Mapping[str, Spectrum] | None = None,
+    course: Prediction | None = None,
+    target_loss: float | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw the eigenvalues from the largest down with their radius, and beside them the predicted loss.
+
+    Parameters
+    ----------
+    layers : spectra of the parts of single weights, drawn as thin lines.
+    course : the prediction whose loss is drawn, up to `target_loss` if it is reached.
+    """
+    from matplotlib.figure import Figure
+
+    if spectrum.eigenvalues is None:
+        raise InputError("a figure needs all eigenvalues, and Lanczos finds two of them: take method='dense'")
+    panels = 1 if course is None else 2
+    figure = Figure(figsize=(7 if panels == 1 else 10.5, 4.2), layout="constrained")
+    _draw_spectrum(figure.add_subplot(1, panels, 1), spectrum, layers or {})
+    if course is not None:
+        _draw_course(figure.add_subplot(1, panels, 2), course, target_loss)
+    if title:
+        figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+    return figure
+
+
+def _draw_spectrum(axes: Axes, spectrum: Spectrum, layers: Mapping[str, Spectrum]) -> None:
+    assert spectrum.eigenvalues is not None
+    values, radius = spectrum.eigenvalues[::-1], spectrum.smallest.radius
+    known = values[values > radius]
+    # The band matters where it can be seen: not many decades below the smallest eigenvalue.
+    floor = known[-1] / 3 if len(known) == len(values) and known[-1] > 100 * radius else max(radius / 10, 1e-300)
+    order = np.arange(1, len(values) + 1)
+    for name, part in layers.items():
+        if part.eigenvalues is not None:
+            own = part.eigenvalues[::-1]
+            floor = min(floor, own[own > part.smallest.radius].min(initial=floor) / 2)
+            axes.plot(order, np.where(own > part.smallest.radius, own, np.nan), lw=0.9, alpha=0.8, label=name)
+    band = np.maximum(values - radius, floor), np.maximum(values + radius, floor)
+    axes.fill_between(order, *band, color=_INK, alpha=0.2, lw=0, label=f"± {radius:.1e}")
+    total = np.where(values > radius, values, np.nan)
+    axes.plot(order, total, color=_INK, lw=1.8, marker="." if len(values) <= 100 else "", label="Gram matrix", zorder=3)
+    if len(known) < len(values):
+        axes.axhline(radius, color=_SECOND, lw=0.8, ls=":", label="undecided below")
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=floor)
+    axes.set_xlabel("eigenvalue, from the largest")
+    axes.set_ylabel("λ")
+    _finish(axes)
+
+
+def _draw_course(axes: Axes, course: Prediction, target_loss: float | None) -> None:
+    wanted = None if target_loss is None else course.steps_to(target_loss)
+    slow = course.half_lives[np.isfinite(course.half_lives)].max(initial=1.0)
+    last = 1.5 * wanted if wanted else min(20 * slow, 1e9)
+    steps = np.unique(np.geomspace(1, max(last, 10) + 1, 400).astype(int)) - 1
+    losses = course.loss(steps)
+    usable = np.isfinite(losses) & (losses > 0)
+    axes.set_yscale("log")
+    if last > 1000:
+        axes.set_xscale("log")
+    axes.plot(steps[usable] + 1, losses[usable], color=_INK, lw=1.8, label="predicted loss")
+    if target_loss is not None:
+        axes.axhline(target_loss, color=_SECOND, lw=0.8, ls=":", label=f"target {target_loss:.3g}")
+        if wanted is not None:
+            axes.plot([wanted + 1], [course.loss(wanted)], "o", ms=5, color=_SECOND, label=f"after {wanted} steps")
+    axes.set_xlabel("step + 1")
+    axes.set_ylabel(f"squared loss, step size {course.step:.3g}")
+    _finish(axes)
+
+
+def _finish(axes: Axes) -> None:
+    axes.grid(alpha=0.25, which="major")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
