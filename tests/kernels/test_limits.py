@@ -309,7 +309,7 @@ def test_zero_rows_and_antipodes(rng):
 
 
 def test_parallel_patches_of_a_relu_network_are_not_called_independent(rng):
-    """A homogeneous network cannot tell x from 1.7 x: the bound must cover what rounding makes of the zero eigenvalue."""
+    """A homogeneous network cannot tell x from 1.7 x: the bound covers what rounding makes of the zero eigenvalue."""
     x = rng.normal(size=(6, 2, 5))
     x[1] = 1.7 * x[0]
     found = limit_gram(ConvResidual(2, 5, 1, 2, activation=get_activation("relu")), x)
