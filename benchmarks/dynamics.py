@@ -14,19 +14,21 @@ import argparse
 import json
 import platform
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
-from wideproof.data import load, prepare
+from wideproof.data import AnyDataset, load, prepare
 from wideproof.kernels import compare, gram, predict, spectrum
+from wideproof.kernels.dynamics import Comparison
 from wideproof.networks import Network, build
 from wideproof.training import Recipe, train
 
 WIDTHS = (256, 512, 1024, 2048, 4096)
 SEEDS = {256: 8, 512: 6, 1024: 4, 2048: 3, 4096: 2}
 VECTORS = "sphere:n=10,d=10,separation=0.5"
-CASES: dict[str, tuple[str, str, dict[str, object]]] = {
+CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "fully-connected": (VECTORS, "unit", {"depth": 3, "activation": "tanh"}),
     "residual": (VECTORS, "unit", {"depth": 3, "activation": "softplus"}),
     "conv-residual": ("digits-images", "unit", {"depth": 2, "activation": "tanh"}),
@@ -37,14 +39,14 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
 }
 
 
-def problem(name: str) -> tuple[object, dict[str, object]]:
+def problem(name: str) -> tuple[AnyDataset, dict[str, Any]]:
     source, steps, options = CASES[name]
     data = load(source, classes=(0, 1), limit=6) if source == "digits-images" else load(source)
     return prepare(data, steps) if steps else data, options
 
 
-def course(network: Network, data, seed: int, decades: float) -> tuple[object, float]:
-    """Run gradient descent until the loss has fallen by `decades`; return the comparison and lambda_min."""
+def course(network: Network, data: AnyDataset, seed: int, decades: float) -> Comparison:
+    """Run gradient descent until the loss has fallen by `decades`, and compare it with its prediction."""
     params = network.init(seed)
     found = gram(network, params, data.x)
     eigen = spectrum(found, method="dense", vectors=True)
@@ -54,7 +56,7 @@ def course(network: Network, data, seed: int, decades: float) -> tuple[object, f
     predicted = predict(found, targets.ravel(), start.ravel(), step, eigen=eigen)
     target = float(predicted.loss(0)) * 10**-decades
     run = train(network, data, Recipe(step_size=step, steps=3000, target_loss=target, seed=seed, record_every=1))
-    return compare(predicted, run.records["loss"], run.steps), eigen.smallest.value
+    return compare(predicted, run.records["loss"], run.steps)
 
 
 def main() -> None:
@@ -69,7 +71,7 @@ def main() -> None:
         widths, means = [w for w in WIDTHS if w <= given.largest], []
         for width in widths:
             network = build(name, data.input_shape, data.target_shape, width=width, **options)
-            found = [course(network, data, seed, 1.1)[0].first_decade for seed in range(SEEDS[width])]
+            found = [course(network, data, seed, 1.1).first_decade for seed in range(SEEDS[width])]
             means.append(float(np.mean(found)))
             rows.append({"network": name, "width": width, "deviation": means[-1], "largest": max(found)})
             print(f"{name:16s} width {width:5d}: deviation {means[-1]:.4f} (largest {max(found):.4f})", flush=True)
@@ -81,7 +83,7 @@ def main() -> None:
         data, options = problem("elman-rnn")
         network = build("elman-rnn", data.input_shape, data.target_shape, width=given.largest, **options)
         for seed in range(2):
-            rate = course(network, data, seed, 10)[0]
+            rate = course(network, data, seed, 10)
             rows.append(
                 {"network": "elman-rnn", "width": given.largest, "rate": rate.rate, "predicted": rate.slowest_rate}
             )

@@ -115,7 +115,9 @@ class FiniteKernel(Kernel):
     def block(self, state: Any, left: Any, right: Any) -> dict[str, Array]:
         """Return the Gram matrix between two sets of records."""
         parts = {name: uses.block(left[name], right[name]) for name, uses in self.uses}
-        return parts if self.by_weight else {"total": sum(parts.values())}  # pyright: ignore[reportReturnType]
+        if not self.by_weight:
+            parts = {"total": sum(parts.values(), start=jnp.zeros((), next(iter(parts.values())).dtype))}
+        return {key: part.transpose(1, 0, 3, 2).reshape(part[:, :, 0, 0].size, -1) for key, part in parts.items()}
 
     def pair_bytes(self, left: Any) -> float:
         """Return the bytes of temporaries for one pair of examples."""

@@ -47,23 +47,22 @@ class Uses:
         gradients = jnp.einsum("ipa,ikpb->ikab", u, b)
         return (gradients.reshape(*gradients.shape[:2], -1),)
 
-    def block(self, left: tuple[Array, ...], right: tuple[Array, ...]) -> Float[Array, "nK mK"]:
-        """Return this weight's part of the Gram matrix between two records."""
+    def block(self, left: tuple[Array, ...], right: tuple[Array, ...]) -> Float[Array, "K n K m"]:
+        """Return this weight's part of the Gram matrix between two records, outputs before examples."""
         if self.order == "gradients":
-            g, h = (r[0].reshape(-1, r[0].shape[-1]) for r in (left, right))
-            return g @ h.T
+            g, h = (_outputs_first(record[0]) for record in (left, right))
+            return (g @ h.T).reshape(left[0].shape[1], -1, right[0].shape[1], right[0].shape[0])
         (u, b), (v, c) = left, right
         (n, K, P, _), m = b.shape, c.shape[0]
         if P == 1:
             inner = u[:, 0] @ v[:, 0].T
-            outer = b.reshape(n * K, -1) @ c.reshape(m * K, -1).T
-            return outer * (inner if K == 1 else jnp.repeat(jnp.repeat(inner, K, axis=1), K, axis=0))
+            outer = _outputs_first(b[:, :, 0]) @ _outputs_first(c[:, :, 0]).T
+            return outer.reshape(K, n, K, m) * inner[None, :, None, :]
         # Places outside, examples inside: the sum over places then runs over whole rows.
         u, v = (jnp.swapaxes(w, 0, 1).reshape(-1, w.shape[-1]) for w in (u, v))
         inner = (u @ v.T).reshape(P, n, P, m)
         parts = [[_pair(inner, b, c, g, h) for h in self.groups] for g in self.groups]
-        total = jnp.concatenate([jnp.concatenate(row, axis=2) for row in parts])  # K n K m
-        return total.transpose(1, 0, 3, 2).reshape(n * K, m * K)
+        return jnp.concatenate([jnp.concatenate(row, axis=2) for row in parts])
 
     def product_rows(self, outputs: int) -> int:
         """Return the rows that one example has in the largest product."""
@@ -78,6 +77,10 @@ class Uses:
             return 3.0 * itemsize * outputs**2
         widest = max((g.outputs[1] - g.outputs[0]) * len(g.places) for g in self.groups)
         return itemsize * (places**2 + 2.0 * widest**2 + 3 * outputs**2)
+
+
+def _outputs_first(rows: Float[Array, "n K a"]) -> Float[Array, "Kn a"]:
+    return jnp.swapaxes(rows, 0, 1).reshape(-1, rows.shape[-1])
 
 
 def _pair(inner: Array, b: Array, c: Array, g: Group, h: Group) -> Float[Array, "k n l m"]:
