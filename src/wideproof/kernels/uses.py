@@ -44,7 +44,7 @@ class Uses:
         """Return what is kept of the examples: inputs and cotangents, or the gradients."""
         if self.order == "pairs":
             return u, b
-        gradients = jnp.einsum("ipa,ikpb->ikab", u, b)
+        gradients = jnp.einsum("ipa,ikpb->ikba", u, b)  # the faster of the two layouts on a CPU
         return (gradients.reshape(*gradients.shape[:2], -1),)
 
     def block(self, left: tuple[Array, ...], right: tuple[Array, ...]) -> Float[Array, "K n K m"]:
