@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from wideproof.data import AnyDataset, load, prepare
@@ -50,8 +51,8 @@ def course(network: Network, data: AnyDataset, seed: int, decades: float) -> Com
     params = network.init(seed)
     found = gram(network, params, data.x)
     eigen = spectrum(found, method="dense", vectors=True)
-    start = np.asarray(network.scored(network(params, data.x)))  # pyright: ignore[reportArgumentType]
-    targets = np.asarray(network.scored(data.y)).reshape(start.shape)
+    with jax.enable_x64(True):
+        start, targets = (np.asarray(network.scored(jnp.asarray(v))) for v in (network(params, data.x), data.y))
     step = 0.5 / eigen.largest.value
     predicted = predict(found, targets.ravel(), start.ravel(), step, eigen=eigen)
     target = float(predicted.loss(0)) * 10**-decades

@@ -104,7 +104,7 @@ def main() -> None:
     }
     if given.json:
         given.json.write_text(json.dumps(report, indent=2) + "\n")
-    print(f"{jnp.zeros(1).device.device_kind}, jax {jax.__version__}")
+    print(f"{jax.devices()[0].device_kind}, jax {jax.__version__}")
 
 
 if __name__ == "__main__":

@@ -84,7 +84,8 @@ def line(u, v, sign):
     """E[f(r Z) f(sign r' Z)] of what `values` gave for r and r'."""
     with mp.workdps(30):
         products = (p * q + m * n if sign > 0 else p * n + m * q for (p, m), (q, n) in zip(u, v, strict=True))
-        return float(mpmath.fsum(w * product for (_, w), product in zip(half_line(), products, strict=True)))
+        total = mpmath.fsum(w * product for (_, w), product in zip(half_line(), products, strict=True))
+        return float(total.real)
 
 
 def trapezoid(f, r, r_prime, rho, step=0.25, reach=9.5):
