@@ -88,8 +88,8 @@ def drop(activation: Activation | str, a: float, theta: np.ndarray) -> np.ndarra
 
     Examples
     --------
-    >>> float(drop("relu", 1.0, np.array(1e-6)) / 1e-12)  # doctest: +ELLIPSIS
-    0.24999994694833...
+    >>> bool(abs(drop("relu", 1.0, np.array([1e-6]))[0] / 1e-12 - 0.24999994694833) < 1e-13)
+    True
     """
     activation = get_activation(activation)
     if _family(activation) != "relu":
