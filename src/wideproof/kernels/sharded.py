@@ -8,7 +8,7 @@ home, so that each device computes about half of its rows. With `jax.distributed
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -64,6 +64,7 @@ def _ring(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | N
     return {key: matrix[: kernel.rows * n] for key, matrix in found.items()}
 
 
+@lru_cache(maxsize=64)
 def _program(kernel: Kernel, mesh: Mesh, chunk: int, n: int) -> Any:
     shares = PartitionSpec(AXIS)
     across = jax.shard_map(
