@@ -25,6 +25,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from wideproof.data.geometry import pairs
 from wideproof.errors import InputError
+from wideproof.kernels.cholesky import backward_error, factor
 from wideproof.kernels.result import Gram
 
 Method = Literal["auto", "dense", "lanczos"]
@@ -340,18 +341,14 @@ def _lanczos(a: np.ndarray, size: _Size) -> tuple[Enclosed, Enclosed, np.ndarray
 
 def _cholesky_error(n: int, trace: float) -> float:
     """How far below zero the smallest eigenvalue can be although a Cholesky factorization ran to its end."""
-    return (n + 2) * _EPS / 2 / (1 - (n + 2) * _EPS) * trace
+    return backward_error(n) * trace
 
 
 def _factors(a: np.ndarray, sign: float, shift: float, buffer: np.ndarray) -> bool:
     """Whether sign·(A - shift·I) has a Cholesky factor, which is then the lower triangle of `buffer`."""
     np.multiply(a.T, sign, out=buffer)
     buffer[np.diag_indices(len(a))] -= sign * shift
-    try:
-        scipy.linalg.cho_factor(buffer, lower=True, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        return False
-    return True
+    return factor(buffer)
 
 
 class _Operator(LinearOperator):
