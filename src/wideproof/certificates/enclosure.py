@@ -1,0 +1,238 @@
+r"""Numbers with the error they may have: midpoint and radius, in ordinary float64.
+
+What is assumed of the machine: IEEE doubles, rounding to nearest, matrix products and Cholesky factors by the
+conventional formulas in any order of summation, elementary functions within 4 units in the last place. Then
+$|\mathrm{fl}(AB) - AB| \le \gamma_k |A| |B|$ entrywise, $\gamma_k = k u / (1 - k u)$, $u = 2^{-53}$.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+import scipy.special
+
+from wideproof.kernels.cholesky import UNIT, backward_error, factor
+
+TINY = 1e-290  # far above every sum of underflows
+UP = 1 + 1e-10  # covers a chain of 10^5 rounded operations on numbers of one sign
+GUESS = 1e-7  # how much larger than its estimate a spectral norm is tried
+
+
+def gamma(k: int) -> float:
+    r"""Return $\gamma_k$, rounded up.
+
+    >>> gamma(1) > 2**-53
+    True
+    """
+    return (k + 2) * UNIT / (1 - (k + 2) * UNIT) * (1 + 4 * UNIT)
+
+
+class Ball(NamedTuple):
+    """An array known up to `rad`, entry by entry; `rad = None` means that errors are not tracked."""
+
+    mid: np.ndarray
+    rad: np.ndarray | None
+
+    @property
+    def above(self) -> np.ndarray:
+        """Upper bounds of the absolute values."""
+        return np.abs(self.mid) if self.rad is None else (np.abs(self.mid) + self.rad) * (1 + 4 * UNIT)
+
+    def map(self, change: Callable[[np.ndarray], np.ndarray]) -> Ball:
+        """Apply what only moves, repeats or drops entries."""
+        return Ball(change(self.mid), None if self.rad is None else change(self.rad))
+
+
+def exact(values: np.ndarray, tracked: bool) -> Ball:
+    """Return numbers that are what they are."""
+    return Ball(values, np.zeros_like(values) if tracked else None)
+
+
+def product(u: Ball, matrix: np.ndarray) -> Ball:
+    """Return `u @ matrix.T` for a matrix that is exact."""
+    mid = u.mid @ matrix.T
+    if u.rad is None:
+        return Ball(mid, None)
+    g = gamma(matrix.shape[1])
+    rad = (g * np.abs(u.mid) + u.rad) @ np.abs(matrix).T
+    return Ball(mid, rad * (1 + 4 * g) + TINY)
+
+
+def add(*balls: Ball) -> Ball:
+    """Return the sum."""
+    mid, rad = balls[0]
+    for ball in balls[1:]:
+        mid = mid + ball.mid
+        rad = None if rad is None or ball.rad is None else (rad + ball.rad + UNIT * np.abs(mid)) * (1 + 4 * UNIT)
+    return Ball(mid, rad)
+
+
+def multiply(a: Ball, b: Ball) -> Ball:
+    """Return the product entry by entry, with broadcasting."""
+    mid = a.mid * b.mid
+    if a.rad is None or b.rad is None:
+        return Ball(mid, None)
+    rad = np.abs(a.mid) * b.rad + a.rad * (np.abs(b.mid) + b.rad) + UNIT * np.abs(mid)
+    return Ball(mid, rad * (1 + 8 * UNIT) + TINY)
+
+
+def scaled(a: Ball, factor: float) -> Ball:
+    """Return `factor * a`."""
+    mid = factor * a.mid
+    return Ball(mid, None if a.rad is None else (abs(factor) * a.rad + UNIT * np.abs(mid)) * (1 + 4 * UNIT) + TINY)
+
+
+def lengths(a: Ball, axes: tuple[int, ...]) -> np.ndarray:
+    """Return upper bounds of the Euclidean norms over the given axes."""
+    return np.sqrt(np.sum(np.square(a.above), axis=axes)) * UP
+
+
+def inner(rows: Ball) -> Ball:
+    """Return all inner products of the rows of a matrix; the radii come from the rows' norms."""
+    mid = rows.mid @ rows.mid.T
+    if rows.rad is None:
+        return Ball(mid, None)
+    size = np.linalg.norm(rows.mid, axis=1) * UP
+    off = np.linalg.norm(rows.rad, axis=1) * UP
+    g = gamma(rows.mid.shape[1])
+    rad = np.multiply.outer(size, g * size + off) + np.multiply.outer(off, size + off)
+    return Ball(mid, rad * UP + TINY)
+
+
+def spread(matrix: Ball) -> float:
+    """Return an upper bound of the spectral norm of what a symmetric matrix may be off by."""
+    return 0.0 if matrix.rad is None else float(matrix.rad.sum(axis=1).max()) * UP
+
+
+def smallest_eigenvalue(matrix: Ball) -> float:
+    r"""Return a number that the smallest eigenvalue is not below; it may be negative.
+
+    If the Cholesky factorization of $\hat G - \tau I$ ends, then
+    $\lambda_{\min} \ge \tau - e - \frac{\gamma}{1 - \gamma} \operatorname{tr}(\hat G - \tau I) - 2u \max_j \hat g_{jj}$.
+
+    >>> 0.999999 < smallest_eigenvalue(exact(np.array([[2.0, 1.0], [1.0, 2.0]]), True)) < 1
+    True
+    """
+    a = (matrix.mid + matrix.mid.T) / 2
+    n, estimate = len(a), float(scipy.linalg.eigvalsh(a, subset_by_index=[0, 0], check_finite=False)[0])
+    if matrix.rad is None:
+        return estimate
+    trace = float(np.abs(np.diagonal(a)).sum())
+    off = 0.5 * float(np.abs(matrix.mid - matrix.mid.T).sum(axis=1).max())
+    tried = estimate - 2 * backward_error(n) * trace
+    for _ in range(8):
+        shifted = np.array(a, order="F")
+        shifted[np.diag_indices(n)] -= tried
+        lost = backward_error(n) * (trace + n * abs(tried)) + 2 * UNIT * (np.abs(np.diagonal(a)).max() + abs(tried))
+        if factor(shifted):
+            return tried - (spread(matrix) + off + lost) * UP - TINY
+        tried -= 2 * lost + abs(estimate) * 1e-12
+    return -np.inf
+
+
+def largest_eigenvalue(matrix: Ball) -> float:
+    """Return a number that the largest eigenvalue of a positive semidefinite matrix does not exceed.
+
+    >>> 3 <= largest_eigenvalue(exact(np.array([[2.0, 1.0], [1.0, 2.0]]), True)) < 3.00001
+    True
+    """
+    a = (matrix.mid + matrix.mid.T) / 2
+    n = len(a)
+    if n < 3:
+        estimate = float(np.linalg.eigvalsh(a)[-1])
+    elif n <= 400:
+        estimate = float(scipy.linalg.eigvalsh(a, subset_by_index=[n - 1, n - 1], check_finite=False)[0])
+    else:
+        start = np.random.default_rng(0).standard_normal(n)
+        estimate = float(scipy.sparse.linalg.eigsh(a, k=1, which="LA", v0=start, tol=1e-9)[0][0])
+    if matrix.rad is None or estimate <= 0:
+        return max(estimate, 0.0) if matrix.rad is None else float(np.abs(a).sum(axis=1).max()) * UP + spread(matrix)
+    trace = float(np.abs(np.diagonal(a)).sum())
+    off = 0.5 * float(np.abs(matrix.mid - matrix.mid.T).sum(axis=1).max())
+    for guess in (2 * GUESS, 1e-5, 1e-3):
+        tried = estimate * (1 + guess)
+        shifted = np.array(-a, order="F")
+        shifted[np.diag_indices(n)] += tried
+        if factor(shifted):
+            lost = backward_error(n) * (trace + n * tried) + 2 * UNIT * (float(np.abs(np.diagonal(a)).max()) + tried)
+            return (tried + spread(matrix) + off + lost) * UP
+    return float(np.abs(a).sum(axis=1).max()) * UP + spread(matrix)
+
+
+def spectral_norm(matrix: Ball) -> float:
+    """Return an upper bound of the spectral norm, within a relative 1e-6 of it.
+
+    >>> 3 <= spectral_norm(exact(np.diag([1.0, 3.0]), True)) < 3 * (1 + 1e-6)
+    True
+    """
+    shorter = matrix if matrix.mid.shape[0] <= matrix.mid.shape[1] else matrix.map(lambda a: a.T)
+    gram = inner(shorter.map(np.ascontiguousarray))
+    return float(np.sqrt(largest_eigenvalue(gram))) * (UP if matrix.rad is not None else 1.0)
+
+
+class Activated(NamedTuple):
+    """An activation's value and slope in float64, and how far off they may be in units of `1 + |z|`."""
+
+    value: Callable[[np.ndarray], np.ndarray]
+    slope: Callable[[np.ndarray], np.ndarray]
+    growth: bool = False
+
+
+def _sigmoid_slope(z: np.ndarray) -> np.ndarray:
+    e = np.exp(-np.abs(z))
+    return e / np.square(1 + e)
+
+
+def _normal(z: np.ndarray) -> np.ndarray:
+    return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+
+
+def _mish_slope(z: np.ndarray) -> np.ndarray:
+    t = np.tanh(np.logaddexp(0, z))
+    return t + z * (1 - t) * (1 + t) * scipy.special.expit(z)
+
+
+def _swish_slope(z: np.ndarray) -> np.ndarray:
+    s = scipy.special.expit(z)
+    return s * (1 + z * scipy.special.expit(-z))
+
+
+FUNCTIONS: dict[str, Activated] = {
+    "softplus": Activated(lambda z: np.logaddexp(0, z), scipy.special.expit),
+    "sigmoid": Activated(scipy.special.expit, _sigmoid_slope),
+    "tanh": Activated(np.tanh, lambda z: 4 * _sigmoid_slope(2 * z)),
+    "erf": Activated(scipy.special.erf, lambda z: 2 / np.sqrt(np.pi) * np.exp(-z * z)),
+    "arctan": Activated(np.arctan, lambda z: 1 / (1 + z * z)),
+    "sin": Activated(np.sin, np.cos),
+    "swish": Activated(lambda z: z * scipy.special.expit(z), _swish_slope, True),
+    "gelu": Activated(lambda z: z * scipy.special.ndtr(z), lambda z: scipy.special.ndtr(z) + z * _normal(z), True),
+    "elu": Activated(lambda z: np.where(z > 0, z, np.expm1(np.minimum(z, 0))), lambda z: np.exp(np.minimum(z, 0))),
+    "softsign": Activated(lambda z: z / (1 + np.abs(z)), lambda z: 1 / np.square(1 + np.abs(z))),
+    "mish": Activated(lambda z: z * np.tanh(np.logaddexp(0, z)), _mish_slope, True),
+    "identity": Activated(lambda z: z, np.ones_like),
+    "relu": Activated(lambda z: np.maximum(z, 0), lambda z: (z > 0).astype(np.float64)),
+}
+
+
+def activate(name: str, z: Ball, lipschitz: float, smoothness: float) -> tuple[Ball, Ball]:
+    r"""Return $\sigma(z)$ and $\sigma'(z)$.
+
+    The slope of a ReLU is that of the midpoint's sign; whoever uses it must show that no sign is in doubt.
+    """
+    f = FUNCTIONS[name]
+    value, slope = f.value(z.mid), f.slope(z.mid)
+    if z.rad is None:
+        return Ball(value, None), Ball(slope, None)
+    if name in ("relu", "identity"):
+        return Ball(value, z.rad), Ball(slope, np.zeros_like(slope))
+    # Four units in the last place of each elementary function and the few operations around them; products with z grow.
+    ulps = 32 * UNIT * (1 + np.abs(z.mid)) if f.growth else 16 * UNIT
+    off = ulps * (1 + np.abs(value)) if f.growth else ulps * np.maximum(np.abs(value), 2**-20)
+    return (
+        Ball(value, (lipschitz * z.rad + off) * (1 + 8 * UNIT) + TINY),
+        Ball(slope, (smoothness * z.rad + (ulps * 2 if f.growth else ulps)) * (1 + 8 * UNIT) + TINY),
+    )
