@@ -1,8 +1,8 @@
 r"""What a certificate measures at its anchor $\theta_0$: outputs, norms, and the Gram matrix, each enclosed.
 
 With $b_k = \partial F / \partial x_k$ and $g_k = b_k \operatorname{diag} \sigma'(z_k)$ for all outputs of an example,
-the rows of the Jacobian are $\sum_{\text{uses}} s_k\, g_k u_k^\top$, so the Gram matrix is made of inner products of the
-inputs $u$ of a matrix and of the $g$ behind it.
+the rows of the Jacobian are $\sum_{\text{uses}} s_k\, g_k u_k^\top$, so the Gram matrix is made of inner products
+of the inputs $u$ of a matrix and of the $g$ behind it.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def run(graph: Graph, params: Mapping[str, np.ndarray], x: np.ndarray, tracked: 
     read = graph.matrix(params, graph.read_out)
     flat = read.reshape(len(read), -1)
     sites = [product(values[k].map(lambda a: a.reshape(len(a), -1)), flat) for k in graph.outputs]
+    radii = [site.rad for site in sites if site.rad is not None]
     outputs = Ball(
-        np.concatenate([site.mid for site in sites], axis=1),
-        np.concatenate([site.rad for site in sites], axis=1) if tracked else None,  # pyright: ignore[reportArgumentType]
+        np.concatenate([site.mid for site in sites], axis=1), np.concatenate(radii, axis=1) if radii else None
     )
     b, g = _backward(graph, params, read, values, slopes, tracked)
     return Pass(graph, inputs, tuple(z), tuple(values), tuple(slopes), b, g, outputs)
@@ -188,7 +188,7 @@ def _from_gradients(passed: Pass, uses: list[tuple[int, Term]]) -> Ball:
     for first in range(0, units, step):
         chunk = []
         for k, t in uses:
-            g = scaled(passed.g[k], passed.graph.nodes[k].scale).map(lambda a: a[..., first : first + step])
+            g = scaled(passed.g[k], passed.graph.nodes[k].scale).map(lambda a, f=first: a[..., f : f + step])
             chunk.append(_outer(g, passed.inputs[t.source]))
         rows = add(*chunk)
         parts.append(inner(rows.map(lambda a: a.reshape(n * c, -1))))

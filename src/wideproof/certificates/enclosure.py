@@ -111,8 +111,8 @@ def spread(matrix: Ball) -> float:
 def smallest_eigenvalue(matrix: Ball) -> float:
     r"""Return a number that the smallest eigenvalue is not below; it may be negative.
 
-    If the Cholesky factorization of $\hat G - \tau I$ ends, then
-    $\lambda_{\min} \ge \tau - e - \frac{\gamma}{1 - \gamma} \operatorname{tr}(\hat G - \tau I) - 2u \max_j \hat g_{jj}$.
+    If the Cholesky factorization of $A = \hat G - \tau I$ ends, then
+    $\lambda_{\min} \ge \tau - e - \frac{\gamma}{1 - \gamma} \operatorname{tr} A - 2u \max_j \hat g_{jj}$.
 
     >>> 0.999999 < smallest_eigenvalue(exact(np.array([[2.0, 1.0], [1.0, 2.0]]), True)) < 1
     True
@@ -129,7 +129,7 @@ def smallest_eigenvalue(matrix: Ball) -> float:
         shifted[np.diag_indices(n)] -= tried
         lost = backward_error(n) * (trace + n * abs(tried)) + 2 * UNIT * (np.abs(np.diagonal(a)).max() + abs(tried))
         if factor(shifted):
-            return tried - (spread(matrix) + off + lost) * UP - TINY
+            return float(tried - (spread(matrix) + off + lost) * UP - TINY)
         tried -= 2 * lost + abs(estimate) * 1e-12
     return -np.inf
 
@@ -148,7 +148,8 @@ def largest_eigenvalue(matrix: Ball) -> float:
         estimate = float(scipy.linalg.eigvalsh(a, subset_by_index=[n - 1, n - 1], check_finite=False)[0])
     else:
         start = np.random.default_rng(0).standard_normal(n)
-        estimate = float(scipy.sparse.linalg.eigsh(a, k=1, which="LA", v0=start, tol=1e-9)[0][0])
+        found = scipy.sparse.linalg.eigsh(a, k=1, which="LA", v0=start, tol=1e-9)  # pyright: ignore[reportArgumentType]
+        estimate = float(found[0][0])
     if matrix.rad is None or estimate <= 0:
         return max(estimate, 0.0) if matrix.rad is None else float(np.abs(a).sum(axis=1).max()) * UP + spread(matrix)
     trace = float(np.abs(np.diagonal(a)).sum())

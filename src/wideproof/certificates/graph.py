@@ -134,7 +134,8 @@ def _chain(
     read_out: str,
     window: int = 1,
 ) -> Graph:
-    nodes = tuple(Node((Term(f"W{k + 1}", k - 1),), s, skip) for k, (s, skip) in enumerate(zip(scales, skips)))
+    layers = enumerate(zip(scales, skips, strict=True))
+    nodes = tuple(Node((Term(f"W{k + 1}", k - 1),), s, skip) for k, (s, skip) in layers)
     columns = network.units == "columns"
     return Graph(nodes, (len(nodes) - 1,), read_out, network.trained_names, activation, window, columns)
 

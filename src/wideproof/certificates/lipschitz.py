@@ -1,4 +1,6 @@
-r"""How fast the Jacobian can change near the anchor: $\Lambda(R)$ with $\|J(\theta) - J(\theta')\| \le \Lambda \|\theta - \theta'\|$.
+r"""How fast the Jacobian can change near the anchor.
+
+$\|J(\theta) - J(\theta')\| \le \Lambda(R) \|\theta - \theta'\|$ for all $\theta, \theta'$ within $R$ of the anchor.
 
 On a ball of radius $R$ the best constant is $\sup \|D^2 F\|$. A direction $u$ enters through the norms
 $t_w = \|U_w\|_F$ of its parts, one for each trained array; every bound is a vector or a quadratic form in $t$.
@@ -7,6 +9,8 @@ $t_w = \|U_w\|_F$ of its parts, one for each trained array; every bound is a vec
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +59,7 @@ def lipschitz(anchor: Anchor, radius: float) -> Lipschitz:
     return Lipschitz(per_example * up, combined * up, _top(_batch_form(anchor, each, whole, at_most, hidden)) * up)
 
 
-def reach(anchor: Anchor, radius: float, inputs: dict[int, np.ndarray], merged: bool = False) -> Reach:
+def reach(anchor: Anchor, radius: float, inputs: Mapping[int, np.ndarray], merged: bool = False) -> Reach:
     """Run the ball and the tangent recursion; `merged` takes the largest middle factors over all examples."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     first, second, kappa = graph.lipschitz, graph.smoothness, graph.patch_factor
@@ -187,6 +191,19 @@ def sign_slack(anchor: Anchor, radius: float) -> float:
     Above 1 no unit changes its sign in the ball of `radius`; infinite where nothing can move.
     """
     return min((float(ratio.min()) for ratio in _sign_ratios(anchor, radius)), default=float("inf"))
+
+
+def kink_radius(anchor: Anchor) -> float:
+    """Return a radius within which no ReLU unit changes its sign, the largest to three digits; infinite if smooth."""
+    if not anchor.clearance:
+        return math.inf
+    low, high = 1e-30, 1e6
+    if sign_slack(anchor, high) > 1:
+        return high
+    while high > low * 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if sign_slack(anchor, middle) > 1 else (low, middle)
+    return low if sign_slack(anchor, low) > 1 else 0.0
 
 
 def closest_to_a_kink(anchor: Anchor, radius: float) -> tuple[int, int, int, float]:

@@ -3,10 +3,10 @@ r"""The theorems as exact arithmetic on their claims.
 A claim is a float64 number. What follows from claims by sums and products is computed with rational numbers and
 rounded in the safe direction, so a conclusion is true whenever the claims are.
 
-Theorem 1 (descent). $J$ is $\Lambda_j$-Lipschitz on the ball of radius $t_j$; $M(t) = \int_0^t \Lambda$ is a staircase's
-integral and $\varphi(t) = \rho - s t + \int_0^t M$. If $M(R) \le s$ and $\varphi(R) < 0$ at $R = t_J$, then for every
-$0 < \eta \le 1/b^2$ gradient descent never leaves the ball, and $\|r_{k+1}\| \le (1 - \eta \sigma^2) \|r_k\|$ with
-$\sigma = s - M(R)$, $b = S + M(R)$.
+Theorem 1 (descent). $J$ is $\Lambda_j$-Lipschitz on the ball of radius $t_j$; $M(t) = \int_0^t \Lambda$ is the
+integral of a staircase and $\varphi(t) = \rho - s t + \int_0^t M$. If $M(R) \le s$ and $\varphi(R) < 0$ at $R = t_J$,
+then for every $0 < \eta \le 1/b^2$ gradient descent never leaves the ball, and
+$\|r_{k+1}\| \le (1 - \eta \sigma^2) \|r_k\|$ with $\sigma = s - M(R)$, $b = S + M(R)$.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def proof_ratio(rho: float, s: float, constant: float) -> float:
 def descent(
     rho: float,
     s: float,
-    S: float,  # noqa: N803 - the papers' letter
+    S: float,
     staircase: Staircase,
     *,
     eta: float | None = None,
@@ -124,7 +124,7 @@ def descent(
     True
     """
     m, whole = staircase.integrals()
-    if not (0 < s and m <= Fraction(s)):
+    if not (s > 0 and m <= Fraction(s)):
         return None
     radius = Fraction(staircase.radii[-1])
     if not Fraction(rho) - Fraction(s) * radius + whole < 0:
@@ -261,7 +261,7 @@ class NestedSets(NamedTuple):
 def nested(rho: float, s: float, known: NestedSets, cells: int = 2000) -> tuple[Staircase, tuple[float, ...]] | None:
     r"""Run Theorem 1 on sets in which every single output weight stays small, and return the bounds $A_j$ as well.
 
-    Along the path $|\delta a_j| \le \bar a$ with $\bar a$ from the time integral $\sum \eta \|r_k\| \le \int dt / (s - M)$.
+    Along the path $|\delta a_j| \le \bar a$, from the time integral $\sum \eta \|r_k\| \le \int dt / (s - M)$.
     """
     q = known.scale * known.inputs * known.lipschitz
     p = known.scale * known.inputs * known.longest * known.smoothness
@@ -338,7 +338,7 @@ class LogisticDescent:
 
 
 def logistic_descent(
-    n: int, loss: float, epsilon: float, s: float, S: float,  # noqa: N803
+    n: int, loss: float, epsilon: float, s: float, S: float,
     constant_at: Callable[[float], float], *, c: float = 0.5, kink: float = math.inf,
 ) -> LogisticDescent | None:  # fmt: skip
     """Return what Theorem 3 concludes for this `epsilon`, or `None`; the ball must stay below the radius `kink`."""
@@ -373,7 +373,7 @@ def logistic_descent(
 
 
 def least_loss(
-    n: int, loss: float, s: float, S: float,  # noqa: N803
+    n: int, loss: float, s: float, S: float,
     constant_at: Callable[[float], float], kink: float = math.inf,
 ) -> LogisticDescent | None:  # fmt: skip
     """Return the conclusion of Theorem 3 for the least loss that it reaches, by bisection in its logarithm."""

@@ -1,0 +1,144 @@
+"""The certificate: claims about one network on one data set, with everything needed to check them again.
+
+A folder with two files: `certificate.json` (a summary for people, the network, the claims, digests) and
+`arrays.safetensors` (weights and prepared data). Nobody has to trust the program that wrote it: `wideproof verify`
+checks every claim in ball arithmetic and shares no code with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save as to_bytes
+
+from wideproof.certificates.graph import graph
+from wideproof.errors import InputError
+from wideproof.networks import Network, from_config, to_config
+from wideproof.networks.families import SequenceNetwork
+from wideproof.storage import new_folder, read_json, write_bytes
+
+FORMAT = "wideproof-certificate-1"
+DOCUMENT, ARRAYS = "certificate.json", "arrays.safetensors"
+ASSUMPTIONS = {
+    "float64": ("ordinary float64 arithmetic, rounding not bounded: for exploring only",),
+    "enclosed": (
+        "IEEE doubles, rounding to nearest, conventional matrix products and Cholesky factors",
+        "elementary functions within 4 units in the last place",
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Claims of one theorem at one anchor.
+
+    Attributes
+    ----------
+    theorem : `"descent"`, `"existence"`, `"logistic"`, `"fit"` or `"impossible"`.
+    level : how the claims were computed, `"float64"` or `"enclosed"`. Only a verifier calls a claim proved.
+    claims : the numbers, by name.
+    params, x, y : all weights at the anchor, and the prepared data.
+    sharp : whether the Lipschitz constants use the sharper middle factors.
+    about : where the anchor comes from: the data set's name, seed, steps, distance moved by polishing.
+    """
+
+    summary: str
+    theorem: str
+    level: str
+    network: Network
+    claims: Mapping[str, Any]
+    params: Mapping[str, np.ndarray] = field(repr=False)
+    x: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    sharp: bool = False
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the certificate to a new folder and return its path."""
+        folder = Path(folder)
+        arrays = {"x": self.x, "y": self.y} | {f"weights/{name}": weight for name, weight in self.params.items()}
+        content = to_bytes({name: np.array(a, np.float64, order="C") for name, a in arrays.items()})
+        document = self.document()
+        document["digests"] = {
+            "arrays": hashlib.sha256(content).hexdigest(),
+            "certificate": hashlib.sha256(canonical(document).encode()).hexdigest(),
+        }
+        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        with new_folder(folder) as new:
+            write_bytes(new / ARRAYS, content)
+            write_bytes(new / DOCUMENT, text.encode())
+        return folder
+
+    def document(self) -> dict[str, Any]:
+        """Return what the JSON file says, without the digests."""
+        from wideproof import __version__
+
+        config = to_config(self.network)
+        if not isinstance(self.network, SequenceNetwork):
+            config["scales"] = [node.scale for node in graph(self.network).nodes]
+        squared = self.theorem in ("descent", "existence", "impossible")
+        return {
+            "summary": self.summary,
+            "format": FORMAT,
+            "theorem": self.theorem,
+            "level": self.level,
+            "network": json.loads(json.dumps(config)),
+            "bound": {"sharp": self.sharp},
+            "loss": {"name": "squared", "reduction": "half_sum"} if squared
+            else {"name": "logistic", "reduction": "mean"},
+            "claims": _plain(self.claims),
+            "anchor": _plain(self.about),
+            "assumptions": list(ASSUMPTIONS[self.level]),
+            "versions": {"wideproof": __version__, "numpy": np.__version__, "python": platform.python_version()},
+        }  # fmt: skip
+
+
+def canonical(document: Mapping[str, Any]) -> str:
+    """Return the JSON text that the digest is of: all keys but `digests`, sorted, without spaces.
+
+    >>> canonical({"b": 1, "a": 0.5, "digests": {}})
+    '{"a":0.5,"b":1}'
+    """
+    rest = {key: value for key, value in document.items() if key != "digests"}
+    return json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def load_certificate(folder: str | Path) -> Certificate:
+    """Read a certificate; nothing is checked but the digests."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"there is no certificate folder {folder}: give the folder that `prove` or `certify` wrote")
+    document = read_json(folder / DOCUMENT)
+    try:
+        content = (folder / ARRAYS).read_bytes()
+        arrays = load(content)
+        digests = document["digests"]
+        whole = digests["arrays"] == hashlib.sha256(content).hexdigest()
+        if not whole or digests["certificate"] != hashlib.sha256(canonical(document).encode()).hexdigest():
+            raise InputError(f"{folder} was altered: its digests do not match its content")
+        config = {key: value for key, value in document["network"].items() if key != "scales"}
+        return Certificate(
+            document["summary"], document["theorem"], document["level"], from_config(config), document["claims"],
+            {name.removeprefix("weights/"): a for name, a in arrays.items() if name.startswith("weights/")},
+            arrays["x"], arrays["y"], document["bound"]["sharp"], document["anchor"],
+        )  # fmt: skip
+    except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
+        raise InputError(f"{folder} is no certificate, or a damaged one ({error})") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value.item() if isinstance(value, np.generic) else value

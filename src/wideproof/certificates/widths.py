@@ -1,0 +1,138 @@
+r"""How wide is wide enough: the smallest width at which convergence is certified before any training.
+
+At an initialization with $F(\theta_0) = 0$ the residual is $\|y\|$, whatever the width, and $\Lambda / s^2$ falls like
+$m^{-1/2}$: so some width passes. The doubled start has every unit of the last hidden layer twice, with opposite
+output signs $\pm A$; half of the units are independent. With fixed outputs and one hidden layer only $m A^2$ matters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wideproof.certificates.certify import Attempt, Level, certify
+from wideproof.data import AnyDataset
+from wideproof.errors import InputError
+from wideproof.networks.fully_connected import FullyConnected
+
+LARGEST = 1 << 16
+
+
+def doubled(network: FullyConnected, seed: int = 0, scale: float = 1.0) -> dict[str, np.ndarray]:
+    r"""Draw a start whose outputs are all zero: the last hidden layer twice, output weights $\pm A$.
+
+    Examples
+    --------
+    >>> network = FullyConnected(input_dim=3, width=8, depth=2)
+    >>> start = doubled(network, seed=1)
+    >>> bool(np.all(network(start, np.eye(3)) == 0)), start["a"].tolist()
+    (True, [1.0, 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0])
+    """
+    if not isinstance(network, FullyConnected) or network.outputs != 1:
+        raise InputError("the doubled start is for fully-connected networks with one output")
+    if network.width % 2:
+        raise InputError(f"the doubled start needs an even width, got {network.width}: take {network.width + 1}")
+    params = {name: np.array(weight) for name, weight in network.init(seed).items()}
+    half = network.width // 2
+    last = f"W{network.depth}"
+    params[last][half:] = params[last][:half]
+    params["a"] = np.concatenate([np.full(half, scale), np.full(half, -scale)])
+    return params
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One width and one seed: the proof ratio and whether the proof passed."""
+
+    width: int
+    seed: int
+    h: float
+    passed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Needed:
+    """The smallest widths found, one for each seed (`None`: not up to the largest), and all that was tried."""
+
+    network: FullyConnected
+    scale: float
+    seeds: tuple[int, ...]
+    widths: tuple[int | None, ...]
+    tried: tuple[Tried, ...]
+    attempts: tuple[Attempt | None, ...]
+
+    def __str__(self) -> str:
+        known = [w for w in self.widths if w is not None]
+        if not known:
+            least = min(self.tried, key=lambda t: t.h)
+            return f"no proof before training up to width {max(t.width for t in self.tried)}: h = {least.h:.3g} there"
+        span = f"{min(known)}" if min(known) == max(known) else f"{min(known)} to {max(known)}"
+        return f"a proof before training passes from width {span} (output scale {self.scale:g}, {len(known)} seeds)"
+
+
+def width_needed(
+    network: FullyConnected,
+    data: AnyDataset,
+    *,
+    seeds: Sequence[int] = (0,),
+    scale: float = 1.0,
+    smallest: int = 16,
+    largest: int = LARGEST,
+    tolerance: float = 0.02,
+    level: Level = "enclosed",
+    progress: Callable[[Tried], None] | None = None,
+) -> Needed:
+    """Find the smallest width at which convergence from the doubled start is certified.
+
+    Raises the width of `network` until a proof passes and then bisects, with a fresh draw at each width: this takes
+    for granted that wider is easier, as it is up to the draw.
+
+    Parameters
+    ----------
+    network : its width is replaced; depth, activation and trained layers count.
+    scale : the output scale A.
+    tolerance : the bisection ends when the bracket is this narrow, relatively.
+    """
+    tried: list[Tried] = []
+    widths: list[int | None] = []
+    attempts: list[Attempt | None] = []
+    for seed in seeds:
+
+        def attempt(width: int, seed: int = seed) -> Attempt:
+            wide = dataclasses.replace(network, width=width)
+            about = {"anchor": "the doubled initialization", "seed": seed, "scale": scale}
+            found = certify(wide, doubled(wide, seed, scale), data, level=level, about=about)
+            tried.append(Tried(width, seed, found.h, found.passed))
+            if progress is not None:
+                progress(tried[-1])
+            return found
+
+        width, best, low = _even(smallest), None, 0
+        while True:
+            found = attempt(width)
+            if found.passed:
+                best = found
+                break
+            low = width
+            if width >= largest or found.anchor is None:
+                break
+            # h falls like the root of the width: jump to where it should pass, but not far beyond.
+            leap = (found.h / 0.45) ** 2 if np.isfinite(found.h) and found.h < 1e6 else 4.0
+            width = min(largest, _even(int(width * min(max(leap, 1.02), 4.0)) + 2))
+        high = width
+        while best is not None and high - low > max(2, tolerance * high):
+            middle = _even((low + high) // 2)
+            if middle in (low, high):
+                break
+            found = attempt(middle)
+            low, high, best = (low, middle, found) if found.passed else (middle, high, best)
+        widths.append(high if best is not None else None)
+        attempts.append(best)
+    return Needed(network, scale, tuple(seeds), tuple(widths), tuple(tried), tuple(attempts))
+
+
+def _even(width: int) -> int:
+    return width + width % 2
