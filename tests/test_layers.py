@@ -14,8 +14,9 @@ import wideproof
 SOURCE = Path(wideproof.__file__).parent
 BASE = ("errors", "precision", "storage", "processes")
 LAYERS = (BASE, *((name,) for name in
-          ("data", "networks", "kernels", "training", "monitors", "papers", "certificates", "report")))  # fmt: skip
-BESIDE = ("sweeps", "estimators", "lab", "cli")
+          ("data", "networks", "kernels", "training", "monitors", "papers", "certificates", "planning",
+           "report")))  # fmt: skip
+BESIDE = ("sweeps", "estimators", "lab", "cli", "proving")
 OPEN = ("__init__", "__main__")  # the front door and `python -m wideproof` may import anything
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wideproof.kernels import predict as predict
     from wideproof.kernels import spectrum as spectrum
     from wideproof.networks import build as build
+    from wideproof.planning import plan as plan
     from wideproof.training import Recipe as Recipe
     from wideproof.training import Run as Run
     from wideproof.training import resume as resume
@@ -31,6 +32,7 @@ _HOME = {
     "audit": "data", "load": "data", "prepare": "data", "InputError": "errors", "build": "networks",
     "Recipe": "training", "Run": "training", "resume": "training", "train": "training", "train_many": "training",
     "gram": "kernels", "limit_gram": "kernels", "predict": "kernels", "spectrum": "kernels",
+    "plan": "planning",
 }  # fmt: skip
 
 

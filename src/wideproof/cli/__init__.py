@@ -15,6 +15,7 @@ from rich.console import Console
 from wideproof.cli.audit import audit_command
 from wideproof.cli.gram import gram_command
 from wideproof.cli.listing import data_command, losses_command, networks_command
+from wideproof.cli.plan import plan_command
 from wideproof.cli.train import resume_command, show_command, train_command
 from wideproof.errors import InputError, JobError
 
@@ -28,6 +29,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("audit")(audit_command)
+app.command("plan")(plan_command)
 app.command("train")(train_command)
 app.command("resume")(resume_command)
 app.command("show")(show_command)

@@ -100,25 +100,13 @@ def show_audit(console: Console, found: Audit) -> None:
     if found.zero_loss_possible:
         console.print("\nZero training loss is not ruled out by the data.\n")
     else:
-        console.print(f"\n[red]Zero training loss is impossible[/]: {_conflict(found)}\n")
+        console.print(f"\n[red]Zero training loss is impossible[/]: {clash}\n")
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("paper", "assumption", "", "measured", "what to do"):
         table.add_column(column, overflow="fold")
     for verdict in found.verdicts:
         table.add_row(TITLES[verdict.paper], verdict.assumption, _MARKS[verdict.status], verdict.detail, verdict.remedy)
     console.print(table)
-
-
-def _conflict(found: Audit) -> str:
-    clash = found.conflicts
-    first = f" (first: {clash.first[0][0]} and {clash.first[0][1]})" if clash.first else ""
-    parts = [f"{clash.pairs} pairs of equal inputs have different targets{first}"]
-    parts.append(f"least half-sum squared loss {clash.least_square:.6g}")
-    if clash.least_error is not None:
-        parts.append(f"least training error {clash.least_error:.4g}")
-    if clash.least_logistic is not None:
-        parts.append(f"least mean logistic loss {clash.least_logistic:.6g}")
-    return "; ".join(parts)
 
 
 def _pair(pair: tuple[float, int, int] | None) -> str:

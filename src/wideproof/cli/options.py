@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,15 +98,14 @@ def find_problem(
     **options: object,
 ) -> tuple[AnyDataset, Network]:
     """Load and prepare the data set, and build the network for its shape; options that are None keep the default."""
-    from wideproof.data import GENERATORS, PAPERS_NEED
+    from wideproof.data import PAPERS_NEED
     from wideproof.data import prepare as prepared
     from wideproof.networks import NETWORKS, build
 
     named = NETWORKS.get(network)
-    generated = source.partition(":")[0] in GENERATORS and not Path(source).exists()  # has a kind of its own
-    if kind is None and named is not None and named.data_kind != "vectors" and not generated:
-        kind = named.data_kind
-    data = find_data(source, target, classes, limit, header, kind, task)
+    data = find_data(
+        source, target, classes, limit, header, kind_for(source, [network]) if kind is None else kind, task
+    )
     options["depth"] = depth if depth is not None or network == "elman-rnn" else 2
     options["trained"] = None if trained is None else tuple(part.strip() for part in trained.split(","))
     if prepare == "auto":
@@ -114,6 +114,19 @@ def find_problem(
         data = prepared(data, prepare)
     given = {key: value for key, value in options.items() if value is not None}
     return data, build(network, data.input_shape, data.target_shape, **given)
+
+
+def kind_for(source: str, networks: Sequence[str]) -> str | None:
+    """Return the kind of data that all these networks take, or None where that needs no saying.
+
+    Vectors are read without being asked for, and a generator has a kind of its own.
+    """
+    from wideproof.data import GENERATORS
+    from wideproof.networks import NETWORKS
+
+    generated = source.partition(":")[0] in GENERATORS and not Path(source).exists()
+    kinds = {NETWORKS[name].data_kind for name in networks if name in NETWORKS} - {"vectors"}
+    return kinds.pop() if len(kinds) == 1 and not generated else None
 
 
 def number_or_word(text: str) -> float | str:

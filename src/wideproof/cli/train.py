@@ -97,11 +97,11 @@ def train_command(
         target_loss=target_loss, stop_at_zero_error=zero_error, batch=batch, optimizer=optimizer, seed=seed,
         precision=precision, record_every=record_every,
     )  # fmt: skip
-    folder = out or _new_name(Path("runs"), f"{data.name.partition(':')[0]}-{network}")
+    folder = out or new_name(Path("runs"), f"{data.name.partition(':')[0]}-{network}")
     _check_plot(plot)
     if not (quiet or json):
         _say(f"{data}\n{model}")
-    with _bar(steps, quiet or json) as progress:
+    with progress_bar(steps, quiet or json) as progress:
         run = train(model, data, recipe, folder=folder, checkpoint_seconds=checkpoint_seconds, progress=progress)
     _finish(run, folder, plot, json, quiet)
 
@@ -119,7 +119,7 @@ def resume_command(
 
     _check_plot(plot)
     limit = steps if steps is not None else Run.load(folder).recipe.steps
-    with _bar(limit, quiet or json) as progress:
+    with progress_bar(limit, quiet or json) as progress:
         run = resume(folder, steps=steps, checkpoint_seconds=checkpoint_seconds, progress=progress)
     _finish(run, folder, plot, json, quiet)
 
@@ -182,7 +182,7 @@ def summary(run: Run, folder: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _bar(steps: int, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+def progress_bar(steps: int, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     """Show a progress bar on stderr: loss, error, rate and time left."""
     if quiet:
         yield None
@@ -213,7 +213,8 @@ def _check_plot(plot: Path | None) -> None:
         require_figure_path(plot)
 
 
-def _new_name(parent: Path, stem: str) -> Path:
+def new_name(parent: Path, stem: str) -> Path:
+    """Return `parent/stem-k` with the first number k that is free."""
     number = 1
     while (parent / f"{stem}-{number}").exists():
         number += 1

@@ -34,6 +34,16 @@ class Conflicts:
     least_error: float | None
     least_logistic: float | None
 
+    def __str__(self) -> str:
+        first = f" (first: {self.first[0][0]} and {self.first[0][1]})" if self.first else ""
+        parts = [f"{self.pairs} pairs of equal inputs have different targets{first}"]
+        parts.append(f"least half-sum squared loss {self.least_square:.6g}")
+        if self.least_error is not None:
+            parts.append(f"least training error {self.least_error:.4g}")
+        if self.least_logistic is not None:
+            parts.append(f"least mean logistic loss {self.least_logistic:.6g}")
+        return "; ".join(parts)
+
 
 def conflicts(data: AnyDataset) -> Conflicts:
     """Find repeated inputs, contradictions, and the least losses possible.

@@ -85,7 +85,7 @@ def load(
                 "or choose a file or a bundled data set"
             )
         data = generate(text, seed=seed, name=name)
-        return data if limit is None else data.take(_first(data, limit))
+        return data if limit is None else data.take(first_examples(data, limit))
     if text in BUNDLED:
         if target is not None:
             raise InputError(f"the bundled data set '{text}' has its own target: leave out `target`")
@@ -146,8 +146,12 @@ def _shaped(x: np.ndarray, kind: Kind, name: str) -> np.ndarray:
     return x.reshape(len(x), side, side)
 
 
-def _first(data: AnyDataset, limit: int) -> np.ndarray:
-    """Return the positions `from_labels` would keep under the same `limit`."""
+def first_examples(data: AnyDataset, limit: int) -> np.ndarray:
+    """Return the positions `from_labels` would keep under the same `limit`.
+
+    >>> first_examples(load("iris", classes=("setosa", "virginica")), 4).tolist()
+    [0, 1, 50, 51]
+    """
     labels = data.labels
     values = np.arange(data.n) + 0.5 if labels is None else labels
     x = np.arange(data.n)[:, None]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wideproof.errors import InputError
+from wideproof.networks import NETWORKS
 from wideproof.storage import write_bytes
 from wideproof.training import Run
 
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
 
     from wideproof.kernels import Spectrum
     from wideproof.kernels.dynamics import Prediction
+    from wideproof.planning import Plan
 
 _INK, _SECOND = "#1f4e79", "#b5541c"
+# Told apart by colour-blind readers too (Okabe and Ito), dark enough for thin lines.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a0468c", "#8a6d00", "#3a3a3a", "#56b4e9", "#e07ab0")
+_RAW = "as loaded"
+_STYLES = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"))
 
 
 def loss_figure(run: Run) -> Figure:
@@ -78,6 +84,65 @@ def spectrum_figure(
     if title:
         figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     return figure
+
+
+def condition_figure(plan: Plan) -> Figure:
+    """Draw the condition number against the depth: a panel a network, a colour an activation, a style a preparation.
+
+    Undecided candidates have no condition number and are counted below the panels.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    rows = [row for row in plan.rows if row.condition is not None]
+    if not rows:
+        raise InputError(
+            "no condition number is known, so there is nothing to draw: see what the plan says about equal examples"
+        )
+    names = [name for name in NETWORKS if any(row.candidate.network == name for row in plan.rows)]
+    activations = sorted({row.candidate.activation or "relu" for row in rows})
+    before = sorted({_before(row.candidate.preparation) for row in rows}, key=lambda steps: (steps != _RAW, steps))
+    colour = {name: _COLOURS[k % len(_COLOURS)] for k, name in enumerate(activations)}
+    style = {steps: _STYLES[k % len(_STYLES)] for k, steps in enumerate(before)}
+    figure = Figure(figsize=(2.2 + 2.6 * len(names), 4.4), layout="constrained")
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
+        here = [row for row in rows if row.candidate.network == name]
+        for key in dict.fromkeys((row.candidate.activation or "relu", row.candidate.preparation) for row in here):
+            line = sorted(
+                (row.candidate.depth, row.condition.value)
+                for row in here
+                if row.condition and (row.candidate.activation or "relu", row.candidate.preparation) == key
+            )
+            dash, marker = style[_before(key[1])]
+            axes.plot(*zip(*line, strict=True), color=colour[key[0]], ls=dash, marker=marker, ms=4, lw=1.4)
+        axes.set_yscale("log")
+        axes.set_xticks(sorted({row.candidate.depth for row in plan.rows if row.candidate.network == name}))
+        axes.margins(x=0.08)
+        axes.set_title(name, fontsize=10)
+        axes.set_xlabel("depth")
+        axes.grid(alpha=0.25, which="major")
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("condition number at infinite width")
+    keys = [Line2D([], [], ls="", label="activation")]
+    keys += [Line2D([], [], color=colour[name], lw=2.5, label=name) for name in activations]
+    keys += [Line2D([], [], ls="", label=""), Line2D([], [], ls="", label="preparation")]
+    keys += [Line2D([], [], color="#555", ls=d, marker=m, ms=4, label=steps) for steps, (d, m) in style.items()]
+    figure.legend(handles=keys, loc="outside right center", frameon=False, fontsize=9, handlelength=2.6)
+    missing = len(plan.rows) - len(rows)
+    told = f"; {missing} undecided, not drawn" if missing else ""
+    figure.suptitle(f"{plan.data.name}, n = {plan.data.n}{told}", fontsize=10, x=0.01, ha="left")
+    return figure
+
+
+def _before(preparation: str) -> str:
+    """Return a preparation without the step that only the network's paper decides.
+
+    >>> _before("whiten,unit"), _before("whiten,constant(0.5)"), _before("pad")
+    ('whiten', 'whiten', 'as loaded')
+    """
+    steps = [step for step in preparation.split(",") if step.partition("(")[0] not in ("unit", "constant", "pad")]
+    return ",".join(steps) or _RAW
 
 
 def _draw_spectrum(axes: Axes, spectrum: Spectrum, layers: Mapping[str, Spectrum]) -> None:

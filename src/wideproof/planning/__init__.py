@@ -1,0 +1,12 @@
+"""Which network to train, before training anything: candidates ranked by their infinite-width Gram matrices."""
+
+from wideproof.planning.candidates import Candidate as Candidate
+from wideproof.planning.plan import Plan as Plan
+from wideproof.planning.plan import plan as plan
+from wideproof.planning.proof import Proof as Proof
+from wideproof.planning.proof import proof_needs as proof_needs
+from wideproof.planning.recommendation import Recommendation as Recommendation
+from wideproof.planning.row import Row as Row
+from wideproof.planning.row import evaluate as evaluate
+from wideproof.planning.width import Measured as Measured
+from wideproof.planning.width import find_width as find_width
