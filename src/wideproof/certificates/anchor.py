@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wideproof.certificates.enclosure import (
+    TINY,
+    UP,
     Ball,
     activate,
     add,
@@ -29,6 +31,7 @@ from wideproof.certificates.enclosure import (
 from wideproof.certificates.graph import Graph, Term
 
 CHUNK = 1 << 24  # entries of a Jacobian held at a time
+EXTENDED = 4e9  # products of long doubles that are worth their time
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,37 +56,73 @@ class Pass:
     outputs: Ball
 
 
-def run(graph: Graph, params: Mapping[str, np.ndarray], x: np.ndarray, tracked: bool = True) -> Pass:
-    """Run the network on all examples, forward and backward."""
+def run(
+    graph: Graph,
+    params: Mapping[str, np.ndarray],
+    x: np.ndarray,
+    tracked: bool = True,
+    omega: Mapping[str, float] | None = None,
+) -> Pass:
+    """Run the network on all examples, forward and backward; `omega` bounds the spectral norms of its matrices."""
+    omega = omega or {}
+    forward = _forward(graph, params, x, tracked, omega, np.float64)
+    if tracked and graph.kinked and _work(graph, params, len(x)) < EXTENDED:
+        forward = _forward(graph, params, x, tracked, omega, np.longdouble)
+    inputs, z, values, slopes, outputs = forward
+    b, g = _backward(graph, params, values, slopes, tracked, omega)
+    return Pass(graph, inputs, tuple(z), tuple(values), tuple(slopes), b, g, outputs)
+
+
+def _work(graph: Graph, params: Mapping[str, np.ndarray], n: int) -> int:
+    return n * sum(params[t.name].size for node in graph.nodes for t in node.terms)
+
+
+def _forward(
+    graph: Graph,
+    params: Mapping[str, np.ndarray],
+    x: np.ndarray,
+    tracked: bool,
+    omega: Mapping[str, float],
+    dtype: type,
+) -> tuple[dict[int, Ball], list[Ball], list[Ball], list[Ball], Ball]:
+    """Run forward; ReLU networks in long double where that is cheap, since their errors are not smoothed on the way."""
     name = graph.activation.name.removesuffix("_closed")
-    inputs = {-1 - t: patches(exact(part, tracked), graph.window) for t, part in enumerate(graph.inputs(x))}
+
+    def matrix(key: str) -> np.ndarray:
+        return graph.matrix(params, key).astype(dtype)
+
+    inputs = {
+        -1 - t: patches(exact(part.astype(dtype), tracked), graph.window) for t, part in enumerate(graph.inputs(x))
+    }
     z, values, slopes = [], [], []
     for k, node in enumerate(graph.nodes):
-        z.append(add(*(product(inputs[t.source], graph.matrix(params, t.name)) for t in node.terms)))
+        z.append(add(*(product(inputs[t.source], matrix(t.name), omega.get(t.name)) for t in node.terms)))
         value, slope = activate(name, z[-1], graph.lipschitz, graph.smoothness)
         value = scaled(value, node.scale)
         values.append(add(values[-1], value) if node.skip else value)
         slopes.append(slope)
         inputs[k] = patches(values[-1], graph.window)
-    read = graph.matrix(params, graph.read_out)
+    read = matrix(graph.read_out)
     flat = read.reshape(len(read), -1)
-    sites = [product(values[k].map(lambda a: a.reshape(len(a), -1)), flat) for k in graph.outputs]
+    size = float(np.sqrt(np.square(flat.astype(np.float64)).sum())) * UP
+    sites = [product(values[k].joined(2), flat, size).rounded() for k in graph.outputs]
     radii = [site.rad for site in sites if site.rad is not None]
     outputs = Ball(
         np.concatenate([site.mid for site in sites], axis=1), np.concatenate(radii, axis=1) if radii else None
     )
-    b, g = _backward(graph, params, read, values, slopes, tracked)
-    return Pass(graph, inputs, tuple(z), tuple(values), tuple(slopes), b, g, outputs)
+    rounded = [[ball.rounded() for ball in part] for part in (z, values, slopes)]
+    return {k: u.rounded() for k, u in inputs.items()}, *rounded, outputs  # pyright: ignore[reportReturnType]
 
 
 def _backward(
     graph: Graph,
     params: Mapping[str, np.ndarray],
-    read: np.ndarray,
     values: list[Ball],
     slopes: list[Ball],
     tracked: bool,
+    omega: Mapping[str, float],
 ) -> tuple[tuple[Ball, ...], tuple[Ball, ...]]:
+    read = graph.matrix(params, graph.read_out)
     n, c = len(values[0].mid), len(read)
     gathered: list[list[Ball]] = [[] for _ in graph.nodes]
     for site, k in enumerate(graph.outputs):
@@ -97,14 +136,22 @@ def _backward(
         if not gathered[k]:  # nothing scored depends on this node
             gathered[k].append(exact(np.zeros((n, c * len(graph.outputs), *values[k].mid.shape[1:])), tracked))
         b[k] = add(*gathered[k])
-        g[k] = multiply(b[k], slopes[k].map(lambda a: a[:, None]))
+        g[k] = multiply(b[k], _for_outputs(slopes[k]))
         if node.skip:
             gathered[k - 1].append(b[k])
         for t in node.terms:
             if t.source >= 0:
-                back = product(scaled(g[k], node.scale), np.ascontiguousarray(graph.matrix(params, t.name).T))
+                transposed = np.ascontiguousarray(graph.matrix(params, t.name).T)
+                back = product(scaled(g[k], node.scale), transposed, omega.get(t.name))
                 gathered[t.source].append(_fold(back, graph.window))
     return tuple(b[k] for k in range(len(b))), tuple(g[k] for k in range(len(g)))
+
+
+def _for_outputs(slope: Ball) -> Ball:
+    """Give an axis for the outputs to what all of them share."""
+    if slope.rad is None:
+        return Ball(slope.mid[:, None], None)
+    return Ball(slope.mid[:, None], slope.rad[:, None], slope.off[:, None])
 
 
 def patches(x: Ball, size: int) -> Ball:
@@ -153,9 +200,8 @@ def gram(passed: Pass, names: tuple[str, ...]) -> Ball:
         uses = [(k, t) for k, node in enumerate(graph.nodes) for t in node.terms if t.name == name]
         if len(uses) == 1 and passed.z[0].mid.shape[1] == 1:
             ((k, t),) = uses
-            u = passed.inputs[t.source].map(lambda a: np.repeat(a[:, 0], c, axis=0))
-            g = scaled(passed.g[k], graph.nodes[k].scale).map(lambda a: a.reshape(n * c, -1))
-            parts.append(multiply(inner(u), inner(g)))
+            u = inner(passed.inputs[t.source].joined(2)).map(lambda a: a.repeat(c, axis=0).repeat(c, axis=1))
+            parts.append(multiply(u, inner(scaled(passed.g[k], graph.nodes[k].scale).joined(2))))
         else:
             parts.append(_from_gradients(passed, uses))
     return add(*parts)
@@ -167,7 +213,7 @@ def _read_out_rows(passed: Pass) -> Ball:
     c = total // len(graph.outputs)
 
     def rows(which: int) -> np.ndarray:
-        out = np.zeros((n, len(graph.outputs), c, c, passed.values[0].mid[0].size))
+        out = np.zeros((n, len(graph.outputs), c, c, passed.values[graph.outputs[0]].mid[0].size))
         for site, k in enumerate(graph.outputs):
             features = passed.values[k][which]
             assert features is not None
@@ -180,34 +226,31 @@ def _read_out_rows(passed: Pass) -> Ball:
 
 def _from_gradients(passed: Pass, uses: list[tuple[int, Term]]) -> Ball:
     """Add the products of the gradients themselves, some units at a time: for matrices that are used many times."""
-    n, c = passed.outputs.mid.shape
+    rows = passed.outputs.mid.size
     units = passed.g[uses[0][0]].mid.shape[-1]
     fan_in = passed.inputs[uses[0][1].source].mid.shape[-1]
-    step = max(1, CHUNK // (n * c * fan_in))
+    step = max(1, CHUNK // (rows * fan_in))
     parts = []
     for first in range(0, units, step):
-        chunk = []
-        for k, t in uses:
-            g = scaled(passed.g[k], passed.graph.nodes[k].scale).map(lambda a, f=first: a[..., f : f + step])
-            chunk.append(_outer(g, passed.inputs[t.source]))
-        rows = add(*chunk)
-        parts.append(inner(rows.map(lambda a: a.reshape(n * c, -1))))
-        if len(parts) > 1:
-            parts = [add(*parts)]
+        cut = slice(first, first + step)
+        chunk = [
+            _outer(scaled(passed.g[k], passed.graph.nodes[k].scale), passed.inputs[t.source], cut) for k, t in uses
+        ]
+        parts = [add(*parts, inner(add(*chunk)))]
     return parts[0]
 
 
-def _outer(g: Ball, u: Ball) -> Ball:
-    r"""Return $\sum_p g_p u_p^\top$ for every example and output: `n x c x units x fan-in`."""
-    form = "ncpm,npf->ncmf"
-    mid = np.einsum(form, g.mid, u.mid, optimize=True)
+def _outer(g: Ball, u: Ball, units: slice) -> Ball:
+    r"""Return $\sum_p g_p u_p^\top$ of some units as one row for every example and output."""
+    part = g.mid[..., units]
+    mid = np.einsum("ncpm,npf->ncmf", part, u.mid, optimize=True)
+    mid = mid.reshape(mid.shape[0] * mid.shape[1], -1)
     if g.rad is None or u.rad is None:
         return Ball(mid, None)
-    k = g.mid.shape[2]
-    bound = 4 * (k + 2) * 2.0**-53
-    rad = np.einsum(form, np.abs(g.mid), bound * np.abs(u.mid) + u.rad, optimize=True)
-    rad += np.einsum(form, g.rad, np.abs(u.mid) + u.rad, optimize=True)
-    return Ball(mid, rad * (1 + 4 * bound) + 1e-290)
+    left, right = lengths(exact(part, True), (3,)), lengths(exact(u.mid, True), (2,))[:, None]
+    fresh = 4 * (g.mid.shape[2] + 2) * 2.0**-53 * left * right
+    far = (left * u.off[:, None] + g.off * (right + u.off[:, None]) + fresh).sum(axis=2).ravel() * UP + TINY
+    return Ball(mid, np.broadcast_to(far[:, None], mid.shape), far)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +312,10 @@ def measure(
     """
     tracked = level == "enclosed"
     params = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
-    passed = run(graph, params, np.asarray(x, np.float64), tracked)
+    used = {t.name for node in graph.nodes for t in node.terms}
+    matrices = {name: exact(graph.matrix(params, name), tracked) for name in used}
+    norms = {name: spectral_norm(m) for name, m in matrices.items()}
+    passed = run(graph, params, np.asarray(x, np.float64), tracked, norms)
     n, c = passed.outputs.mid.shape
     targets = np.asarray(y, np.float64).reshape(n, c)
     errors = add(passed.outputs, exact(-targets, tracked))
@@ -277,8 +323,6 @@ def measure(
     smallest, largest = smallest_eigenvalue(matrix), largest_eigenvalue(matrix)
     s = float(np.sqrt(smallest)) * (1 - 1e-12 * tracked) if smallest > 0 else 0.0
     residual = float(lengths(errors, (0, 1)))
-    used = {t.name for node in graph.nodes for t in node.terms}
-    matrices = {name: exact(graph.matrix(params, name), tracked) for name in used}
     sources = {t.source for node in graph.nodes for t in node.terms}
     return Anchor(
         graph=graph,
@@ -290,9 +334,9 @@ def measure(
         s=s,
         S=float(np.sqrt(max(largest, 0.0))) * (1 + 1e-12 * tracked),
         newton=_newton(matrix, errors, s) if s > 0 else float("inf"),
-        omega={name: graph.patch_factor * spectral_norm(m) for name, m in matrices.items()},
+        omega={name: graph.patch_factor * norm for name, norm in norms.items()},
         inputs={k: _patch_norms(passed.inputs[k]) for k in sources},
-        all_inputs={k: spectral_norm(passed.inputs[k].map(lambda a: a.reshape(-1, a.shape[-1]))) for k in sources},
+        all_inputs={k: spectral_norm(passed.inputs[k].joined(1)) for k in sources},
         b2=tuple(lengths(b, (1, 2, 3)) for b in passed.b),
         b_max=tuple(lengths(b, (1,)).max(axis=(1, 2)) for b in passed.b),
         g2=tuple(lengths(g, (1, 2, 3)) for g in passed.g),
@@ -327,7 +371,10 @@ def _middle(passed: Pass, matrices: Mapping[str, Ball]) -> dict[tuple[int, str],
 def _newton(matrix: Ball, errors: Ball, s: float) -> float:
     r"""Bound $\sqrt{r^\top G^{-1} r}$ by $2 v^\top r - v^\top G v + \|r - G v\|^2 / s^2$, which holds for any $v$."""
     r = errors.mid.ravel()
-    v = np.linalg.solve(matrix.mid, r)
+    try:
+        v = np.linalg.solve(matrix.mid, r)
+    except np.linalg.LinAlgError:  # singular to rounding, which float64 without radii does not notice
+        return float("inf")
     image = matrix.mid @ v
     if matrix.rad is None or errors.rad is None:
         return float(np.sqrt(max(v @ r, 0.0)))

@@ -22,53 +22,102 @@ UP = 1 + 1e-10  # covers a chain of 10^5 rounded operations on numbers of one si
 GUESS = 1e-7  # how much larger than its estimate a spectral norm is tried
 
 
-def gamma(k: int) -> float:
+def gamma(k: int, unit: float = UNIT) -> float:
     r"""Return $\gamma_k$, rounded up.
 
     >>> gamma(1) > 2**-53
     True
     """
-    return (k + 2) * UNIT / (1 - (k + 2) * UNIT) * (1 + 4 * UNIT)
+    return (k + 2) * unit / (1 - (k + 2) * unit) * (1 + 4 * UNIT)
+
+
+def unit_of(values: np.ndarray) -> float:
+    """Return the unit roundoff of the numbers: $2^{-53}$, or that of the machine's long double."""
+    return float(np.finfo(values.dtype).eps) / 2
 
 
 class Ball(NamedTuple):
-    """An array known up to `rad`, entry by entry; `rad = None` means that errors are not tracked."""
+    """An array known up to `rad`, entry by entry; `rad = None` means that errors are not tracked.
+
+    `norm`, if known, bounds the Euclidean norm of the error along the last axis: through many layers it grows with the
+    spectral norms of the matrices, where the radii grow with the norms of their absolute values.
+    """
 
     mid: np.ndarray
     rad: np.ndarray | None
+    norm: np.ndarray | None = None
 
     @property
     def above(self) -> np.ndarray:
         """Upper bounds of the absolute values."""
         return np.abs(self.mid) if self.rad is None else (np.abs(self.mid) + self.rad) * (1 + 4 * UNIT)
 
+    @property
+    def off(self) -> np.ndarray:
+        """Upper bounds of the error's norm along the last axis."""
+        if self.rad is None:
+            return np.zeros(self.mid.shape[:-1])
+        far = _length(self.rad) * UP
+        return far if self.norm is None else np.minimum(far, self.norm)
+
     def map(self, change: Callable[[np.ndarray], np.ndarray]) -> Ball:
         """Apply what only moves, repeats or drops entries."""
         return Ball(change(self.mid), None if self.rad is None else change(self.rad))
 
+    def joined(self, axes: int) -> Ball:
+        """Return a matrix whose rows join the last `axes` axes."""
+        lead = self.mid.shape[: self.mid.ndim - axes]
+        rows = int(np.prod(lead))
+        if self.rad is None:
+            return Ball(self.mid.reshape(rows, -1), None)
+        norm = _length(self.off.reshape(rows, -1)) * UP
+        return Ball(self.mid.reshape(rows, -1), self.rad.reshape(rows, -1), norm)
+
+    def rounded(self) -> Ball:
+        """Return it in float64."""
+        mid = self.mid.astype(np.float64)
+        if self.rad is None:
+            return Ball(mid, None)
+        rad = (self.rad.astype(np.float64) + UNIT * np.abs(mid)) * (1 + 8 * UNIT) + TINY
+        return Ball(mid, rad, (self.off.astype(np.float64) + UNIT * _length(mid)) * UP + TINY)
+
+
+def _length(a: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.square(a).sum(axis=-1))
+
 
 def exact(values: np.ndarray, tracked: bool) -> Ball:
     """Return numbers that are what they are."""
-    return Ball(values, np.zeros_like(values) if tracked else None)
+    return Ball(values, np.zeros_like(values), np.zeros(values.shape[:-1])) if tracked else Ball(values, None)
 
 
-def product(u: Ball, matrix: np.ndarray) -> Ball:
-    """Return `u @ matrix.T` for a matrix that is exact."""
+def product(u: Ball, matrix: np.ndarray, omega: float | None = None) -> Ball:
+    """Return `u @ matrix.T` for a matrix that is exact; `omega` bounds its spectral norm."""
     mid = u.mid @ matrix.T
     if u.rad is None:
         return Ball(mid, None)
-    g = gamma(matrix.shape[1])
-    rad = (g * np.abs(u.mid) + u.rad) @ np.abs(matrix).T
-    return Ball(mid, rad * (1 + 4 * g) + TINY)
+    g = gamma(matrix.shape[1], unit_of(mid))
+    size = np.abs(matrix).T.astype(np.float64)
+    fresh = (g * (np.abs(u.mid).astype(np.float64) @ size)) * (1 + 4 * gamma(matrix.shape[1])) + TINY
+    rad = (fresh + u.rad.astype(np.float64) @ size) * (1 + 4 * gamma(matrix.shape[1])) + TINY
+    if omega is None:
+        return Ball(mid, rad)
+    norm = (omega * u.off.astype(np.float64) + _length(fresh)) * UP
+    return Ball(mid, np.minimum(rad, norm[..., None]), norm)
 
 
 def add(*balls: Ball) -> Ball:
     """Return the sum."""
-    mid, rad = balls[0]
+    total = balls[0]
     for ball in balls[1:]:
-        mid = mid + ball.mid
-        rad = None if rad is None or ball.rad is None else (rad + ball.rad + UNIT * np.abs(mid)) * (1 + 4 * UNIT)
-    return Ball(mid, rad)
+        mid = total.mid + ball.mid
+        if total.rad is None or ball.rad is None:
+            total = Ball(mid, None)
+            continue
+        unit = unit_of(mid)
+        rad = (total.rad + ball.rad + unit * np.abs(mid)) * (1 + 4 * UNIT)
+        total = Ball(mid, rad, (total.off + ball.off + unit * _length(mid)) * UP)
+    return total
 
 
 def multiply(a: Ball, b: Ball) -> Ball:
@@ -76,19 +125,29 @@ def multiply(a: Ball, b: Ball) -> Ball:
     mid = a.mid * b.mid
     if a.rad is None or b.rad is None:
         return Ball(mid, None)
-    rad = np.abs(a.mid) * b.rad + a.rad * (np.abs(b.mid) + b.rad) + UNIT * np.abs(mid)
-    return Ball(mid, rad * (1 + 8 * UNIT) + TINY)
+    rad = (np.abs(a.mid) * b.rad + a.rad * (np.abs(b.mid) + b.rad) + UNIT * np.abs(mid)) * (1 + 8 * UNIT) + TINY
+    norm = np.abs(a.mid).max(axis=-1) * b.off + b.above.max(axis=-1) * a.off + UNIT * _length(mid)
+    return Ball(mid, rad, norm * UP + TINY)
 
 
 def scaled(a: Ball, factor: float) -> Ball:
     """Return `factor * a`."""
     mid = factor * a.mid
-    return Ball(mid, None if a.rad is None else (abs(factor) * a.rad + UNIT * np.abs(mid)) * (1 + 4 * UNIT) + TINY)
+    if a.rad is None:
+        return Ball(mid, None)
+    unit, size = unit_of(mid), abs(factor)
+    rad = (size * a.rad + unit * np.abs(mid)) * (1 + 4 * UNIT) + TINY
+    return Ball(mid, rad, (size * a.off + unit * _length(mid)) * UP + TINY)
 
 
 def lengths(a: Ball, axes: tuple[int, ...]) -> np.ndarray:
     """Return upper bounds of the Euclidean norms over the given axes."""
-    return np.sqrt(np.sum(np.square(a.above), axis=axes)) * UP
+    entries = np.sqrt(np.sum(np.square(a.above), axis=axes)) * UP
+    if a.rad is None or a.mid.ndim - 1 not in axes:
+        return entries
+    rest = tuple(axis for axis in axes if axis != a.mid.ndim - 1)
+    off = np.sqrt(np.sum(np.square(a.off), axis=rest)) if rest else a.off
+    return np.minimum(entries, (np.sqrt(np.sum(np.square(a.mid), axis=axes)) + off) * UP)
 
 
 def inner(rows: Ball) -> Ball:
@@ -96,8 +155,7 @@ def inner(rows: Ball) -> Ball:
     mid = rows.mid @ rows.mid.T
     if rows.rad is None:
         return Ball(mid, None)
-    size = np.linalg.norm(rows.mid, axis=1) * UP
-    off = np.linalg.norm(rows.rad, axis=1) * UP
+    size, off = np.linalg.norm(rows.mid, axis=1) * UP, rows.off
     g = gamma(rows.mid.shape[1])
     rad = np.multiply.outer(size, g * size + off) + np.multiply.outer(off, size + off)
     return Ball(mid, rad * UP + TINY)
@@ -170,8 +228,8 @@ def spectral_norm(matrix: Ball) -> float:
     >>> 3 <= spectral_norm(exact(np.diag([1.0, 3.0]), True)) < 3 * (1 + 1e-6)
     True
     """
-    shorter = matrix if matrix.mid.shape[0] <= matrix.mid.shape[1] else matrix.map(lambda a: a.T)
-    gram = inner(shorter.map(np.ascontiguousarray))
+    wide = matrix.mid.shape[0] <= matrix.mid.shape[1]
+    gram = inner(matrix if wide else matrix.map(lambda a: np.ascontiguousarray(a.T)))
     return float(np.sqrt(largest_eigenvalue(gram))) * (UP if matrix.rad is not None else 1.0)
 
 
@@ -229,11 +287,14 @@ def activate(name: str, z: Ball, lipschitz: float, smoothness: float) -> tuple[B
     if z.rad is None:
         return Ball(value, None), Ball(slope, None)
     if name in ("relu", "identity"):
-        return Ball(value, z.rad), Ball(slope, np.zeros_like(slope))
-    # Four units in the last place of each elementary function and the few operations around them; products with z grow.
-    ulps = 32 * UNIT * (1 + np.abs(z.mid)) if f.growth else 16 * UNIT
+        return Ball(value, z.rad, z.off), exact(slope.astype(np.float64), True)
+    # Four units in the last place of each elementary function and the few operations around; products with z grow.
+    ulps = 32 * UNIT * (1 + np.abs(z.mid)) if f.growth else np.full_like(z.mid, 16 * UNIT)
     off = ulps * (1 + np.abs(value)) if f.growth else ulps * np.maximum(np.abs(value), 2**-20)
-    return (
-        Ball(value, (lipschitz * z.rad + off) * (1 + 8 * UNIT) + TINY),
-        Ball(slope, (smoothness * z.rad + (ulps * 2 if f.growth else ulps)) * (1 + 8 * UNIT) + TINY),
-    )
+    return _moved(value, off, z, lipschitz), _moved(slope, 2 * ulps if f.growth else ulps, z, smoothness)
+
+
+def _moved(value: np.ndarray, fresh: np.ndarray, z: Ball, constant: float) -> Ball:
+    assert z.rad is not None
+    rad = (constant * z.rad + fresh) * (1 + 8 * UNIT) + TINY
+    return Ball(value, rad, (constant * z.off + _length(fresh)) * UP + TINY)

@@ -51,6 +51,7 @@ class Graph:
     activation: Activation
     window: int = 1
     columns: bool = False
+    images: bool = False
 
     @property
     def kinked(self) -> bool:
@@ -79,7 +80,7 @@ class Graph:
             return weight.T if self.columns else weight
         if weight.ndim == 1:
             return weight[None, None, :]
-        if self.window > 1 or weight.ndim == 3:
+        if self.images:
             whole = weight if weight.ndim == 3 else weight[None]
             return np.ascontiguousarray(whole.transpose(0, 2, 1))
         return weight[:, None, :]
@@ -87,7 +88,7 @@ class Graph:
     def inputs(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the input at each time, each `n x positions x features`."""
         x = np.asarray(x, np.float64)
-        if self.window > 1 or (x.ndim == 3 and len(self.outputs) == 1):
+        if self.images:
             return (np.ascontiguousarray(x.transpose(0, 2, 1)),)
         if x.ndim == 3:
             return tuple(x[:, t : t + 1] for t in range(x.shape[1]))
@@ -137,7 +138,8 @@ def _chain(
     layers = enumerate(zip(scales, skips, strict=True))
     nodes = tuple(Node((Term(f"W{k + 1}", k - 1),), s, skip) for k, (s, skip) in layers)
     columns = network.units == "columns"
-    return Graph(nodes, (len(nodes) - 1,), read_out, network.trained_names, activation, window, columns)
+    images = network.data_kind == "images"
+    return Graph(nodes, (len(nodes) - 1,), read_out, network.trained_names, activation, window, columns, images)
 
 
 @graph.register

@@ -1,8 +1,9 @@
 r"""Gauss-Newton steps on the Gram matrix: from weights that nearly fit to weights that fit to rounding.
 
-$$ \theta \leftarrow \theta - J^\top G^{-1} r, \qquad G = J J^\top, $$
+$$ \theta \leftarrow \theta - J^\top (G + \mu I)^{-1} r, \qquad G = J J^\top, $$
 
-the shortest step that solves the linearized problem.
+with $\mu = 0$ the shortest step that solves the linearized problem; the damping $\mu$ is raised while a step does not
+help.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class Polished:
 
 @double
 def polish(
-    network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray, *, steps: int = 30
+    network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray, *, steps: int = 60
 ) -> Polished:
-    """Take Gauss-Newton steps until the residual stops falling; each is halved until it reduces the residual.
+    """Take Gauss-Newton steps until the residual stops falling; each is damped until it reduces the residual.
 
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(input_dim=3, width=64, depth=1)
@@ -59,24 +60,28 @@ def polish(
     x = np.asarray(x, np.float64)
     best = _residual(network, now, x, y)
     residuals = [float(np.linalg.norm(best))]
+    damping = 0.0
     for _ in range(steps):
         if residuals[-1] == 0 or not np.isfinite(residuals[-1]):
             break
         matrix = np.asarray(gram(network, now, x).matrix)
-        weights = _solve(matrix, best.ravel())
-        if weights is None:
-            break
-        direction = _pull(network, now, x, weights.reshape(best.shape))
-        for halvings in range(12):
-            tried = now | {name: now[name] - 0.5**halvings * direction[name] for name in trained}
-            error = _residual(network, tried, x, y)
+        found = None
+        for tried in _dampings(damping, float(np.trace(matrix)) / len(matrix)):
+            weights = _solve(matrix, best.ravel(), tried)
+            if weights is None:
+                continue
+            direction = _pull(network, now, x, weights.reshape(best.shape))
+            there = now | {name: now[name] - direction[name] for name in trained}
+            error = _residual(network, there, x, y)
             if np.linalg.norm(error) < residuals[-1]:
+                found, damping = (there, error), tried
                 break
-        else:
+        if found is None:
             break
-        fell = float(np.linalg.norm(error)) / residuals[-1]
-        now, best = tried, error
-        residuals.append(float(np.linalg.norm(error)))
+        now, best = found
+        fell = float(np.linalg.norm(best)) / residuals[-1]
+        residuals.append(float(np.linalg.norm(best)))
+        damping = damping / 10 if fell < 0.75 else damping
         if fell > 0.5 and residuals[-1] < 1e-11 * (1 + float(np.linalg.norm(y))):
             break
     moved = float(np.sqrt(sum(float(np.sum(np.square(now[name] - start[name]))) for name in trained)))
@@ -88,9 +93,17 @@ def _residual(network: Network, params: Mapping[str, np.ndarray], x: np.ndarray,
     return outputs - np.asarray(network.scored(jnp.asarray(y, jnp.float64)))
 
 
-def _solve(matrix: np.ndarray, r: np.ndarray) -> np.ndarray | None:
+def _dampings(last: float, typical: float) -> list[float]:
+    """Dampings to try: none, or from the last one that worked upwards."""
+    smallest = 1e-6 * typical
+    if last < smallest:
+        return [0.0, *(smallest * 10.0**k for k in range(9))]
+    return [last * 10.0**k for k in range(-1, 8)]
+
+
+def _solve(matrix: np.ndarray, r: np.ndarray, damping: float) -> np.ndarray | None:
     try:
-        return scipy.linalg.solve(matrix, r, assume_a="pos")
+        return scipy.linalg.solve(matrix + damping * np.eye(len(matrix)), r, assume_a="pos")
     except (scipy.linalg.LinAlgError, ValueError):
         return None
 

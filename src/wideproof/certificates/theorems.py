@@ -147,14 +147,18 @@ def steps_to(rho: float, rate: float, epsilon: float) -> int:
     >>> steps_to(1.0, 0.5, 0.5), steps_to(1.0, 0.5, 1 / 32)
     (0, 2)
     """
-    target = math.sqrt(2 * epsilon)
-    if rho <= target:
+    target = 2 * Fraction(epsilon)
+    if Fraction(rho) ** 2 <= target:
         return 0
     if rate >= 1:
         return 1
-    count = math.log(rho / target) / -math.log1p(-rate)
-    steps = math.ceil(count)
-    return steps if steps - count > 1e-9 * count else steps + 1 if count != steps else steps
+    count = max(0.0, math.log(rho / math.sqrt(2 * epsilon))) / -math.log1p(-rate)
+    steps = max(1, math.ceil(count))
+    if steps - count > 1e-9 * count:
+        return steps
+    # A tie: rounding decides nothing, exact arithmetic does where it is affordable.
+    exact = steps <= 64 and (Fraction(rho) * (1 - Fraction(rate)) ** steps) ** 2 <= target
+    return steps if exact else steps + 1
 
 
 def climb(rho: float, s: float, constant_at: Callable[[float], float]) -> Staircase | None:
