@@ -191,7 +191,7 @@ def _fold(y: Ball, size: int) -> Ball:
 def gram(passed: Pass, names: tuple[str, ...]) -> Ball:
     """Return the Gram matrix of the named parameters, enclosed, with the outputs of an example side by side."""
     graph = passed.graph
-    n, c = passed.outputs.mid.shape
+    c = passed.outputs.mid.shape[1]
     parts = []
     for name in names:
         if name == graph.read_out:

@@ -89,7 +89,7 @@ def certify_classifier(
     theorem = "fit" if found is None else "logistic"
     claims: dict[str, Any] = {"margin": margin}
     if y.shape[1] == 1:
-        claims = {"margin": margin, "loss": loss} if found is None else _claims(found)
+        claims = {"margin": margin, "loss_name": "logistic", "loss": loss} if found is None else _claims(found)
     summary = _summary(network, data, margin, loss, found)
     made = Certificate(summary, theorem, level, network, claims, weights, data.x, data.y, False, about)
     return Classified(margin, loss, found, made, None)

@@ -16,18 +16,22 @@ from wideproof.cli.audit import audit_command
 from wideproof.cli.gram import gram_command
 from wideproof.cli.listing import data_command, losses_command, networks_command
 from wideproof.cli.plan import plan_command
+from wideproof.cli.prove import prove_command
 from wideproof.cli.train import resume_command, show_command, train_command
+from wideproof.cli.verify import verify_command
 from wideproof.errors import InputError, JobError
 
 app = typer.Typer(
     name="wideproof",
     help="Train wide neural networks as the global-convergence theorems write them, "
-    "and audit data against their assumptions.",
+    "and prove that gradient descent reaches a global minimum.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.command("prove")(prove_command)
+app.command("verify")(verify_command)
 app.command("audit")(audit_command)
 app.command("plan")(plan_command)
 app.command("train")(train_command)

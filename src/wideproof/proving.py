@@ -1,0 +1,194 @@
+"""The main job: audit, train, polish if needed, certify, have it verified. Every stage can be resumed.
+
+A folder holds it all: `problem.json`, the training run in `run/`, the proof ratios in `ratios.json`, the certificate in
+`certificate/`, and the report. `prove` on a folder that exists goes on where it was interrupted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from wideproof.certificates.certify import Attempt, certify, scored
+from wideproof.certificates.polish import Polished, polish
+from wideproof.certificates.proof import Proof, Ratio
+from wideproof.data import AnyDataset, audit
+from wideproof.data.conflicts import conflicts
+from wideproof.errors import InputError
+from wideproof.kernels import gram, predict
+from wideproof.networks import Network
+from wideproof.precision import double
+from wideproof.storage import read_json, write_json
+from wideproof.training import Progress, Recipe, Run, Status, resume, train
+from wideproof.training.train import begin
+
+FIRST_STEPS = 16  # training stops here for a first look at the proof ratio, then at every doubling
+COMFORTABLE = 0.4  # a ratio below this is certified; between this and 1/2 a little more training costs nothing
+RATIOS, RUN, CERTIFICATE = "ratios.json", "run", "certificate"
+
+Tell = Callable[[str], None]
+
+
+def prove(
+    data: AnyDataset,
+    network: Network,
+    *,
+    folder: str | Path,
+    recipe: Recipe | None = None,
+    sharp: bool = False,
+    stage: Tell | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Proof:
+    """Train `network` on `data` until convergence can be certified, certify it, and have it verified.
+
+    Parameters
+    ----------
+    data : prepared as the network needs it.
+    folder : a new one, or one that an interrupted `prove` left behind.
+    recipe : squared loss; `steps` is the most that is trained. What is left over is polished away.
+    stage : is told what begins, in a few words.
+
+    Returns
+    -------
+    A `Proof`: proved, impossible, or not proved with the obstacle.
+    """
+    folder = Path(folder)
+    recipe = recipe or Recipe(steps=20_000)
+    if recipe.loss != "squared" or recipe.objective.reduction != "half_sum":
+        raise InputError("a proof of convergence is about half the sum of squares: take the squared loss, half_sum")
+    tell = stage or (lambda text: None)
+    clock: dict[str, float] = {}
+    with _timed(clock, "audit"):
+        tell("auditing the data")
+        audited = audit(data)
+    if conflicts(data).least_square > 0:
+        tell("certifying that zero loss is impossible")
+        attempt = certify(network, begin(network, data, recipe).initial, data)
+        verdict = _verified(attempt, folder, tell, clock)
+        return Proof(data, audited, network, None, (), None, attempt, verdict, {}, None, clock, folder)
+    with _timed(clock, "training"):
+        tell("training")
+        run, ratios = _train(network, data, recipe, folder, progress, tell)
+    with _timed(clock, "certifying"):
+        tell("certifying")
+        attempt, polished = _certify(network, run, data, sharp, tell)
+    verdict = _verified(attempt, folder, tell, clock)
+    with _timed(clock, "spectra"):
+        tell("comparing with the prediction")
+        eigenvalues, predicted = _spectra(network, run, data, polished)
+    return Proof(
+        data, audited, network, run, ratios, polished, attempt, verdict, eigenvalues, predicted, clock, folder
+    )  # fmt: skip
+
+
+def _train(
+    network: Network,
+    data: AnyDataset,
+    recipe: Recipe,
+    folder: Path,
+    progress: Callable[[Progress], None] | None,
+    tell: Tell,
+) -> tuple[Run, tuple[Ratio, ...]]:
+    """Train in doubling segments, with a look at the proof ratio after each, until it is comfortable."""
+    place, notes = folder / RUN, folder / RATIOS
+    ratios = [Ratio(*row) for row in read_json(notes)["ratios"]] if notes.exists() else []
+    if place.exists():
+        run = Run.load(place)
+        if run.data.digest != data.digest or run.network != network:
+            raise InputError(f"{folder} holds a proof of another problem: choose another folder")
+        if run.status is Status.RUNNING:
+            run = resume(place, progress=progress)
+    else:
+        first = dataclasses.replace(recipe, steps=min(FIRST_STEPS, recipe.steps))
+        run = train(network, data, first, folder=place, progress=progress)
+    if not ratios:
+        ratios.append(_ratio(network, begin(network, data, recipe), data))
+    while True:
+        if run.status is Status.RUNNING:
+            raise KeyboardInterrupt
+        if ratios[-1].step < run.step:
+            tell(f"looking at the proof ratio after {run.step} steps")
+            ratios.append(_ratio(network, run, data))
+            write_json(notes, {"ratios": [list(ratio) for ratio in ratios]})
+        done = run.status in (Status.DIVERGED, Status.TARGET) or ratios[-1].h < COMFORTABLE
+        if done or run.step >= recipe.steps:
+            return run, tuple(ratios)
+        tell("training")
+        run = resume(place, steps=min(2 * run.step, recipe.steps), progress=progress)
+
+
+def _ratio(network: Network, run: Run, data: AnyDataset) -> Ratio:
+    attempt = certify(network, run.params, data, level="float64")
+    assert attempt.anchor is not None
+    blocked = attempt.obstacle is not None and attempt.obstacle.quantity == "kink"
+    h = min(attempt.h, 1e300)
+    return Ratio(run.step, attempt.anchor.residual, attempt.anchor.s, max(h, 0.5) if blocked else h, _moved(run))
+
+
+def _moved(run: Run) -> float:
+    squares = (np.sum(np.square(np.asarray(run.params[k], float) - run.initial[k])) for k in run.network.trained_names)
+    return float(np.sqrt(sum(float(s) for s in squares)))
+
+
+def _certify(network: Network, run: Run, data: AnyDataset, sharp: bool, tell: Tell) -> tuple[Attempt, Polished | None]:
+    about: dict[str, Any] = {
+        "anchor": "the trained weights", "seed": run.recipe.seed, "steps": run.step, "step_size": run.step_size,
+        "moved": _moved(run), "preparation": [str(step) for step in data.preparation],
+    }  # fmt: skip
+    attempt = certify(network, run.params, data, sharp=sharp, about=about)
+    if attempt.passed or run.status is Status.DIVERGED:
+        return attempt, None
+    tell("polishing by Gauss-Newton steps")
+    found = polish(network, run.params, data.x, data.y)
+    about |= {
+        "anchor": "the trained and polished weights",
+        "polishing": {"steps": found.steps, "moved": found.moved},
+    }
+    again = certify(network, found.params, data, sharp=sharp, about=about)
+    return again, found
+
+
+def _verified(attempt: Attempt, folder: Path, tell: Tell, clock: dict[str, float]) -> Any:
+    if attempt.certificate is None:
+        return None
+    from wideproof_verify import verify
+
+    with _timed(clock, "verifying"):
+        tell("verifying in ball arithmetic")
+        place = folder / CERTIFICATE
+        if not place.exists():
+            attempt.certificate.save(place)
+        return verify(place)
+
+
+@double
+def _spectra(
+    network: Network, run: Run, data: AnyDataset, polished: Polished | None
+) -> tuple[dict[str, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
+    """Return the Gram matrix's eigenvalues at both ends, and the loss that the first one predicts."""
+    end = run.params if polished is None else polished.params
+    first = np.asarray(gram(network, run.initial, data.x).matrix, np.float64)
+    last = np.asarray(gram(network, end, data.x).matrix, np.float64)
+    eigenvalues = {"start": np.linalg.eigvalsh(first)[::-1], "end": np.linalg.eigvalsh(last)[::-1]}
+    if run.recipe.optimizer != "plain" or run.recipe.batch is not None:
+        return eigenvalues, None
+    start = np.asarray(network.scored(jnp.asarray(network(run.initial, data.x))), np.float64)
+    course = predict(first, scored(network, data.y), start, run.step_size)
+    steps = np.unique(np.geomspace(1, max(run.step, 2), 200).astype(int))
+    return eigenvalues, (steps, course.loss(steps))
+
+
+@contextmanager
+def _timed(clock: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        clock[name] = clock.get(name, 0.0) + time.perf_counter() - start

@@ -1,0 +1,99 @@
+"""The report of a proof as one HTML file that needs nothing else: figures and style inside, no scripts, no network."""
+
+from __future__ import annotations
+
+import io
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wideproof.certificates.proof import Proof
+from wideproof.report import proof_words as words
+from wideproof.report.figures import save_figure
+from wideproof.report.proof_figures import EXPECTED, POLISHED, PROVEN, RUN, TEXT, Drawn, draw
+from wideproof.storage import write_bytes
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from matplotlib.figure import Figure
+
+# The figures' colours, by the names that the template's light and dark styles give them.
+THEMED = {RUN: "run", EXPECTED: "expected", POLISHED: "polished", PROVEN: "proven", TEXT: "text"}
+REPORT, FIGURES = "report.html", "figures"
+
+
+def proof_html(proof: Proof) -> str:
+    """Return the whole report as one HTML document."""
+    return _render(proof, draw(proof))
+
+
+def save_report(proof: Proof, folder: str | Path) -> Path:
+    """Write `report.html` to `folder`, and every figure as SVG and PNG under `figures`; return the report's path.
+
+    The report itself is written last, so that a reader who finds it finds the figures too.
+    """
+    folder = Path(folder)
+    figures = draw(proof)
+    page = _render(proof, figures)
+    (folder / FIGURES).mkdir(parents=True, exist_ok=True)
+    for name, drawn in figures.items():
+        for kind in ("svg", "png"):
+            save_figure(drawn.figure, folder / FIGURES / f"{name}.{kind}")
+    write_bytes(folder / REPORT, page.encode())
+    return folder / REPORT
+
+
+def _render(proof: Proof, figures: dict[str, Drawn]) -> str:
+    numbers = words.numbers(proof)
+    return _template().render(
+        proof=proof,
+        outcome=words.outcome(proof),
+        headline=words.headline(proof),
+        meaning=words.meaning(proof),
+        obstacle=words.obstacle(proof),
+        figures=[(name, drawn, inline_svg(drawn.figure, name, drawn.title)) for name, drawn in figures.items()],
+        numbers=numbers,
+        verified=any(row.found for row in numbers),
+        checks=words.checks(proof),
+        commands=words.commands(proof),
+        training=words.training(proof),
+        assumptions=words.assumptions(proof),
+        versions=words.versions(),
+    )
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    places = PackageLoader("wideproof.report", "templates")
+    made = Environment(loader=places, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= {"shown": words.shown, "paper": words.paper}
+    return made.get_template("proof.html")
+
+
+def inline_svg(figure: Figure, name: str, title: str) -> str:
+    """Return a figure as an `<svg>` element to stand inside HTML: text as text, colours by name, no metadata.
+
+    `name` begins every identifier, so that several figures can stand in one document.
+    """
+    import matplotlib
+    from markupsafe import Markup, escape
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\b(id="|url\(#|href="#)', rf"\g<1>{name}-", text)
+    for colour, variable in THEMED.items():
+        text = text.replace(colour, f"var(--{variable})")
+    size = re.search(r'<svg[^>]*?viewBox="([^"]*)"', text)
+    assert size is not None
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{size[1]}" '
+        f'role="img" aria-label="{escape(title)}">'
+    )
+    return Markup(head + text[text.index(">", size.end()) + 1 :])

@@ -1,0 +1,57 @@
+"""The result of `wideproof prove` in the terminal: verdict, main numbers, loss curve, where the files are."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Sequence
+
+from wideproof.certificates.proof import Proof
+from wideproof.report import proof_words as words
+from wideproof.report.html import REPORT
+from wideproof.report.terminal import curve
+
+COLUMNS = 100
+_MAIN = ("ρ", "s", "Λ", "R", "h", "η", "ησ²", "ε", "k", "L*")
+
+
+def proof_text(proof: Proof) -> str:
+    """Return the proof's result as text of at most 100 columns; only a long path is never broken."""
+    parts = [_wrapped(words.headline(proof))]
+    obstacle = words.obstacle(proof)
+    if obstacle is not None and obstacle["advice"]:
+        parts.append(
+            "\n".join(["What would change it:", *(_wrapped(f"- {line}", "  ") for line in obstacle["advice"])])
+        )
+    run = proof.run
+    if run is not None and len(run.steps) > 1:
+        parts.append(f"training loss against step\n{curve(run.steps, run.records['loss'], height=9)}")
+    numbers = [row for row in words.numbers(proof) if row.symbol in _MAIN]
+    if numbers:
+        parts.append(_table(numbers))
+    verdict = proof.verdict
+    if verdict is not None:
+        parts.append(f"Independent verifier: {verdict.answer} ({verdict.precision} bits, {verdict.seconds:.3g} s).")
+    if proof.folder is not None:
+        again = [f"verify again  {line}" for line in words.commands(proof)[:1]]
+        parts.append("\n".join([f"report        {proof.folder / REPORT}", *again]))
+    return "\n\n".join(parts)
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, COLUMNS, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _table(numbers: Sequence[words.Number]) -> str:
+    from rich.console import Console
+    from rich.table import Table
+
+    verified = any(row.found for row in numbers)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("", "", "claimed" if verified else "value", "verifier's own")[: 3 + verified]:
+        table.add_column(heading, justify="right" if heading else "left")
+    for row in numbers:
+        table.add_row(*row[: 3 + verified])
+    sink = io.StringIO()
+    Console(file=sink, width=COLUMNS, color_system=None, highlight=False, markup=False).print(table)
+    return "\n".join(line.rstrip() for line in sink.getvalue().splitlines())

@@ -1,0 +1,298 @@
+"""A proof in words and numbers, for the report and for the terminal."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal, NamedTuple
+
+from wideproof.certificates.certificate import ASSUMPTIONS
+from wideproof.certificates.proof import Proof
+
+Outcome = Literal["proved", "impossible", "not proved"]
+# What the verifier relies on, whoever wrote the certificate and however.
+TRUST = (
+    "the verifier's own source, Python and the ball arithmetic of Arb; the prover is not trusted",
+    "the statement is about gradient descent in exact arithmetic: a computer that rounds stalls at its rounding level",
+)
+# symbol, name in words; in the order of the table.
+_NAMES = {
+    "rho": ("ρ", "error left at the anchor, ‖f − y‖, at most"),
+    "s": ("s", "smallest singular value of the Jacobian, at least"),
+    "S": ("S", "largest singular value of the Jacobian, at most"),
+    "lipschitz": ("Λ", "how fast the Jacobian can change within the radius, at most"),
+    "radii": ("R", "certified radius: how far the weights can still move"),
+    "h": ("h", "proof ratio Λρ/s²; one constant Λ suffices below ½"),
+    "sigma": ("σ", "smallest singular value on the whole way, at least"),
+    "b": ("b", "largest singular value on the whole way, at most"),
+    "eta": ("η", "step size; any smaller one works too"),
+    "rate": ("ησ²", "share of the error that every step removes, at least"),
+    "epsilon": ("ε", "loss that is reached"),
+    "steps": ("k", "steps until the loss is at most ε"),
+    "D": ("D", "length of the first Newton step, at most"),
+    "newton_h": ("h′", "ratio ΛD/s; below ½ weights with zero loss exist"),
+    "newton_radius": ("R′", "how far away weights with zero loss are, at most"),
+    "margin": ("γ", "least margin, at least; above 0 every example is on the right side"),
+    "loss": ("L", "loss at the anchor, at most"),
+    "least_loss": ("L*", "loss of every network, at least"),
+    "groups": ("", "groups of equal inputs with different targets"),
+}
+
+
+# What each obstacle is about, and how its value would have to compare with the needed one.
+_OBSTACLES = {
+    "ratio": ("the network is still too far from a perfect fit for the theorem to apply", "proof ratio h", "below"),
+    "eigenvalue": ("some examples cannot be told apart well enough", "smallest eigenvalue", "above"),
+    "parameters": ("the network has too few trained weights for so many examples", "trained weights", "at least"),
+    "kink": ("a unit of the network could switch on or off on the way", "closest pre-activation", ""),
+    "contradiction": ("zero loss does not exist, because equal inputs have different targets", "least loss", "exactly"),
+    "step size": ("the step size is larger than the theorem allows", "step size", "at most"),
+}
+_PAPERS = {"du2019": "Du et al. 2019", "zou2018": "Zou et al. 2018", "allenzhu2018": "Allen-Zhu et al. 2018",
+           "frei2019": "Frei et al. 2019"}  # fmt: skip
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def shown(value: float, digits: int = 6) -> str:
+    """Return a number as people write it.
+
+    >>> shown(4.65e-09, 3), shown(0.25), shown(1500000.0, 2), shown(1e-12)
+    ('4.65×10⁻⁹', '0.25', '1.5×10⁶', '10⁻¹²')
+    """
+    if isinstance(value, int):
+        return str(value)
+    mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
+    if not exponent:
+        return mantissa
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return power if mantissa == "1" else f"{mantissa}×{power}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> counted(1, "step"), counted(20, "step")
+    ('1 step', '20 steps')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def paper(key: str) -> str:
+    """Return a paper's authors and year."""
+    return _PAPERS.get(key, key)
+
+
+class Number(NamedTuple):
+    """A row of the table: what is claimed, and what the verifier found itself."""
+
+    symbol: str
+    name: str
+    claimed: str
+    found: str
+
+
+class Row(NamedTuple):
+    """An inequality that the verifier checked; `count` like it are represented by the tightest one."""
+
+    name: str
+    claimed: float
+    found: float
+    count: int
+
+
+def outcome(proof: Proof) -> Outcome:
+    """Return which of the three answers the proof came to."""
+    return "proved" if proof.proved else "impossible" if proof.impossible else "not proved"
+
+
+def headline(proof: Proof) -> str:
+    """Return the verdict in one sentence for everybody; what exactly is in the way stands in `obstacle`."""
+    found = proof.attempt.obstacle
+    if outcome(proof) == "not proved" and proof.verdict is None and found is not None and found.quantity in _OBSTACLES:
+        return f"Not proved: {_OBSTACLES[found.quantity][0]}."
+    return proof.headline
+
+
+def anchor(proof: Proof) -> str:
+    """Return in words which weights the statement is about."""
+    steps = 0 if proof.run is None else proof.run.step
+    polished = 0 if proof.polished is None else proof.polished.steps
+    if not steps and not polished:
+        return "the initial weights, before any training"
+    parts = [f"{counted(steps, 'step')} of training"] * bool(steps)
+    parts += [f"{counted(polished, 'Gauss-Newton step')} (polishing)"] * bool(polished)
+    return f"the weights after {' and '.join(parts)}"
+
+
+def meaning(proof: Proof) -> list[tuple[str, str]]:
+    """Return what the verdict means, as pairs of a short title and a sentence or two."""
+    n, verdict, found = proof.data.n, proof.verdict, proof.attempt.descent
+    limits = "Nothing about data that the network has not seen, and nothing about other networks, seeds or data."
+    if proof.proved and verdict is not None and found is not None:
+        return [
+            ("What is proved", "Gradient descent on the squared training loss, with any step size up to "
+             f"{shown(found.eta, 3)}, drives the loss on these {n} examples to exactly zero, a global minimum. On the "
+             "way, however long it is, the weights never move farther than "
+             f"{shown(found.radius, 3)} from where they are."),
+            ("From which weights", f"From {anchor(proof)}: the “anchor”, stored in the certificate. How they were "
+             "found does not matter to the proof."),
+            ("How sure it is", "It is a mathematical proof, not a measurement: an independent program recomputed every "
+             "number from weights and data with rigorous bounds on all rounding, in "
+             f"{verdict.precision}-bit arithmetic."),
+            ("What it does not say", limits),
+        ]  # fmt: skip
+    if proof.impossible:
+        return [
+            ("What is proved", "Some examples have exactly the same input and different targets. A network gives equal "
+             "inputs equal outputs, so it cannot fit both: zero loss does not exist."),
+            ("For which networks", "For all of them, of every width and depth, however they are trained."),
+            ("How sure it is", "It is a mathematical proof: an independent program compared the inputs bit by bit and "
+             "recomputed the least loss with rigorous bounds on all rounding."),
+            ("What it does not say", "That the other examples cannot be fitted, or that the network is of no use."),
+        ]  # fmt: skip
+    found_out = proof.attempt.obstacle
+    if found_out is not None and found_out.quantity == "contradiction":
+        means = ("Zero loss does not exist: some examples agree in their inputs and differ in their targets, and no "
+                 "network can fit both. The independent verifier has not confirmed it.")  # fmt: skip
+    elif proof.attempt.certificate is not None:
+        means = (
+            "There is a certificate, and the independent verifier has not confirmed it: take it for no claim at all."
+        )
+    else:
+        means = ("Not proved does not mean false: gradient descent may well reach zero loss. The numbers at these "
+                 "weights do not suffice for the theorem.")  # fmt: skip
+    return [
+        ("What this means", means),
+        ("About which weights", f"About {anchor(proof)}."),
+        ("What it does not say", limits),
+    ]  # fmt: skip
+
+
+def obstacle(proof: Proof) -> dict[str, Any] | None:
+    """Return what is in the way, its value, what is needed, and what would change it; `None` if nothing is."""
+    found, verdict = proof.attempt.obstacle, proof.verdict
+    if proof.proved:
+        return None
+    advice = list(dict.fromkeys([*(found.advice if found else ()), *proof.advice]))
+    if found is not None:
+        _, name, compared = _OBSTACLES.get(found.quantity, ("", found.quantity, ""))
+        needed = f"{compared} {shown(found.needed, 4)}" if compared else ""
+        return {
+            "reason": found.reason,
+            "name": name,
+            "value": shown(found.value, 4),
+            "needed": needed,
+            "advice": advice,
+        }
+    answer = "was not asked" if verdict is None else f"answered “{verdict.answer}”: {verdict.reason}"
+    return {"reason": f"the verifier {answer}", "name": "", "value": "", "needed": "", "advice": advice}
+
+
+def numbers(proof: Proof) -> list[Number]:
+    """Return the claims of the certificate with the verifier's values; without one, the numbers at the anchor."""
+    certificate, at = proof.attempt.certificate, proof.attempt.anchor
+    if certificate is not None:
+        checks = [] if proof.verdict is None else proof.verdict.checks
+        claims = certificate.claims
+        names = [name for name in _NAMES if name in claims]
+        names += [name for name in claims if name not in _NAMES and _is_number(claims[name])]
+        return [_number(name, claims, checks) for name in names]
+    if at is None:
+        return []
+    values = {"rho": at.residual, "s": at.s, "S": at.S, "h": proof.attempt.h}
+    return [Number(*_NAMES[name], shown(value), "") for name, value in values.items()]
+
+
+def checks(proof: Proof) -> list[Row]:
+    """Return the inequalities that the verifier checked; of those that differ in an index only, the tightest."""
+    grouped: dict[str, list[tuple[str, float, float]]] = {}
+    for row in [] if proof.verdict is None else proof.verdict.checks:
+        grouped.setdefault(re.sub(r"_\d+", "_j", row[0]), []).append(row)
+    found = []
+    for rows in grouped.values():
+        tightest = min(rows, key=lambda row: abs(row[1] - row[2]) / max(abs(row[1]), abs(row[2]), 1e-300))
+        found.append(Row(*tightest, len(rows)))
+    return found
+
+
+def commands(proof: Proof) -> list[str]:
+    """Return the commands that verify the certificate again; none where there is no certificate."""
+    if proof.attempt.certificate is None:
+        return []
+    where = "FOLDER/certificate" if proof.folder is None else shlex.quote(str(proof.folder / "certificate"))
+    return [f"wideproof verify {where}", f"python -m wideproof_verify {where}"]
+
+
+def training(proof: Proof) -> list[tuple[str, str]]:
+    """Return how the weights came about, as pairs of a name and a value."""
+    run, polished = proof.run, proof.polished
+    if run is None:
+        return []
+    recipe = run.recipe
+    method = "gradient descent" if recipe.batch is None else f"SGD, batches of {recipe.batch}"
+    rows = [
+        ("method", f"{recipe.optimizer} {method}"),
+        ("loss", f"{recipe.loss}, {recipe.objective.reduction.replace('_', ' ')}"),
+        ("steps", f"{run.step} ({run.ending})"),
+        ("step size", shown(run.step_size)),
+        ("seed", str(recipe.seed)),
+        ("precision", recipe.precision),
+        ("loss at the end", shown(run.loss)),
+    ]  # fmt: skip
+    if proof.ratios:
+        rows.append(("distance moved", shown(proof.ratios[-1].moved)))
+    if polished is not None:
+        rows += [
+            ("polishing steps", str(polished.steps)),
+            ("moved by polishing", shown(polished.moved)),
+            ("error before and after", f"{shown(polished.residuals[0], 3)} → {shown(polished.residuals[-1], 3)}"),
+        ]
+    return rows
+
+
+def assumptions(proof: Proof) -> list[str]:
+    """Return what has to be believed: for the certificate's numbers, and for the verifier's answer."""
+    certificate = proof.attempt.certificate
+    made = () if certificate is None else ASSUMPTIONS.get(certificate.level, ())
+    return [f"prover: {line}" for line in made] + [f"verifier: {line}" for line in TRUST if proof.verdict is not None]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the programs that took part."""
+    found = {}
+    for name in ("wideproof", "jax", "numpy", "scipy", "python-flint"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {**found, "python": platform.python_version()}
+
+
+def _number(name: str, claims: Mapping[str, Any], checked: Iterable[tuple[str, float, float]]) -> Number:
+    symbol, words = _NAMES.get(name, (name, ""))
+    value = claims[name]
+    key = name
+    if name == "groups":
+        return Number(symbol, words, str(len(value)), "")
+    if isinstance(value, list | tuple):
+        value, key = value[-1], f"Λ_{len(value)}" if name == "lipschitz" else f"t_{len(value)}"
+    found = (shown(row[2]) for row in checked if _bounds(row[0], key))
+    return Number(symbol, words, shown(value) if _is_number(value) else str(value), next(found, ""))
+
+
+def _bounds(check: str, key: str) -> bool:
+    """Whether a check compares the claim `key` itself with a recomputed value, not a constant or a neighbour.
+
+    >>> _bounds("rho ≥ ‖r‖", "rho"), _bounds("rho", "rho"), _bounds("s > 0", "s"), _bounds("h < 1/2", "h")
+    (True, True, False, False)
+    >>> _bounds("Λ_2 ≥ Λ(t_2)", "Λ_2"), _bounds("Λ_2 ≥ Λ_1", "Λ_2")
+    (True, False)
+    """
+    return check == key or re.match(rf"{re.escape(key)} [≥≤] (?!\w+_\d+$)", check) is not None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
