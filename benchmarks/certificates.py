@@ -51,8 +51,8 @@ def trained(network: Network, data: AnyDataset, steps: int) -> tuple[dict[str, n
 
 
 def after(options: argparse.Namespace) -> list[dict[str, Any]]:
-    print(f"{'network':16} {'act':9} {'n':>4} {'N':>5} {'width':>5} {'depth':>5} {'polished':>8} {'h':>9} {'radius':>9} "
-          f"{'rate':>9} {'certify s':>9} {'verify s':>8}  verdict")  # fmt: skip
+    print(f"{'network':16} {'act':9} {'n':>4} {'N':>5} {'width':>5} {'depth':>5} {'polished':>8} {'h':>9} {'radius':>9}"
+          f" {'rate':>9} {'certify s':>9} {'verify s':>8}  verdict")  # fmt: skip
     rows = []
     for name, options_of, where, steps in AFTER:
         data = wp.prepare(wp.load("digits", classes=(0, 1), **where), steps)
@@ -125,7 +125,8 @@ def confirmed(attempt: Attempt, steps: int) -> str:
 def before(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     print(
-        f"{'data':34} {'activation':10} {'trained':14} {'depth':>5} {'widths':24} {'verdict':10} {'seconds':>7}  gradient descent"
+        f"{'data':34} {'activation':10} {'trained':14} {'depth':>5} {'widths':24} {'verdict':10} {'seconds':>7}"
+        "  gradient descent"
     )
     cases: list[tuple[str, Callable[[int], AnyDataset], str, tuple[str, ...], int, int]] = []
     for n, ds in (
@@ -166,7 +167,8 @@ def before(options: argparse.Namespace) -> list[dict[str, Any]]:
             answer = row(best.certificate.network, make(0), best, {})
             verdict, ran = answer["verdict"], confirmed(best, options.steps)
         rows.append({"data": name, "activation": activation, "trained": layers, "depth": depth, "widths": widths,
-                     "least_h": least, "verdict": verdict, "descent": ran, "seconds": time.perf_counter() - start})  # fmt: skip
+                     "least_h": least, "verdict": verdict, "descent": ran,
+                     "seconds": time.perf_counter() - start})  # fmt: skip
         print(f"{name:34} {activation:10} {'+'.join(layers):14} {depth:5} {shown:24} {verdict:10} "
               f"{rows[-1]['seconds']:7.0f}  {ran}", flush=True)  # fmt: skip
     return rows

@@ -29,6 +29,7 @@ from wideproof.storage import read_json, write_json
 from wideproof.training import Progress, Recipe, Run, Status, resume, train
 from wideproof.training.train import begin
 
+STEPS = 2048  # of training at most, unless told otherwise: what is left is polished away
 FIRST_STEPS = 16  # training stops here for a first look at the proof ratio, then at every doubling
 COMFORTABLE = 0.4  # a ratio below this is certified; between this and 1/2 a little more training costs nothing
 RATIOS, RUN, CERTIFICATE = "ratios.json", "run", "certificate"
@@ -36,6 +37,7 @@ RATIOS, RUN, CERTIFICATE = "ratios.json", "run", "certificate"
 Tell = Callable[[str], None]
 
 
+@double
 def prove(
     data: AnyDataset,
     network: Network,
@@ -60,7 +62,7 @@ def prove(
     A `Proof`: proved, impossible, or not proved with the obstacle.
     """
     folder = Path(folder)
-    recipe = recipe or Recipe(steps=20_000)
+    recipe = recipe or Recipe(steps=STEPS)
     if recipe.loss != "squared" or recipe.objective.reduction != "half_sum":
         raise InputError("a proof of convergence is about half the sum of squares: take the squared loss, half_sum")
     tell = stage or (lambda text: None)

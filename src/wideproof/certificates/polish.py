@@ -8,6 +8,7 @@ help.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -103,7 +104,9 @@ def _dampings(last: float, typical: float) -> list[float]:
 
 def _solve(matrix: np.ndarray, r: np.ndarray, damping: float) -> np.ndarray | None:
     try:
-        return scipy.linalg.solve(matrix + damping * np.eye(len(matrix)), r, assume_a="pos")
+        with warnings.catch_warnings():  # a bad step is damped until it helps, or not taken
+            warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
+            return scipy.linalg.solve(matrix + damping * np.eye(len(matrix)), r, assume_a="pos")
     except (scipy.linalg.LinAlgError, ValueError):
         return None
 

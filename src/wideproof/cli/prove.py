@@ -60,7 +60,7 @@ def prove_command(
     residual_scale: ResidualScale = None,
     filter_size: FilterSize = None,
     trained: Trained = None,
-    steps: Annotated[int, typer.Option(help="Most steps of training; the rest is polished.")] = 20_000,
+    steps: Annotated[int, typer.Option(help="Most steps of training; what is left is polished away.")] = 2048,
     step_size: Annotated[str, typer.Option(help="A number, or safe.")] = "safe",
     seed: Annotated[int, typer.Option(help="Decides the start.")] = 0,
     sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
@@ -131,10 +131,14 @@ def _planned(
     """Choose what was left open from the infinite-width Gram matrices."""
     import dataclasses
 
+    import numpy as np
+
     from wideproof.data import prepare as prepared
     from wideproof.planning import plan
     from wideproof.planning.candidates import ACTIVATIONS
 
+    if data.task == "regression" and prepare == "auto" and np.ptp(data.y) > 0:
+        data = prepared(data, "scale_targets")  # weights stay near their start only if the targets are of size 1
     say("planning")
     found = plan(
         data,
