@@ -7,7 +7,6 @@ BIN := $(VENV)/bin
 # `pip install --group` came with pip 25.1.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO := wideproof-demo
-DIGITS := digits --classes 0,1 --limit 200 --prepare whiten,unit
 
 .PHONY: help demo test test-all lint types docs benchmark clean
 .DEFAULT_GOAL := help
@@ -15,12 +14,10 @@ DIGITS := digits --classes 0,1 --limit 200 --prepare whiten,unit
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 18
 
-demo: $(VENV)/.installed  ## audit and train on handwritten digits, one minute
-	$(BIN)/wideproof audit $(DIGITS); echo "exit code $$?"
-	rm -rf $(DEMO) && mkdir $(DEMO)
-	$(BIN)/wideproof train $(DIGITS) --network fully-connected --activation tanh --depth 3 --width 512 \
-	  --target-loss 1e-6 --out $(DEMO)/run --plot $(DEMO)/loss.svg
-	@echo "Open $(DEMO)/loss.svg for the loss curve; the run is in $(DEMO)/run (wideproof show $(DEMO)/run)."
+demo: $(VENV)/.installed  ## prove that a network fits handwritten digits, about a minute
+	rm -rf $(DEMO)
+	$(BIN)/wideproof prove --out $(DEMO)
+	@echo "Open $(DEMO)/report.html for the report."
 
 test: $(VENV)/.dev  ## run the tests, without the slow ones
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" --doctest-modules --doctest-glob=README.md src README.md tests

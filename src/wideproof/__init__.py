@@ -1,10 +1,11 @@
-"""Wideproof: train wide neural networks exactly as the global-convergence theorems write them.
+"""Wideproof: train wide neural networks, and prove that they reach a global minimum.
 
 import wideproof as wp
 
 data = wp.prepare(wp.load("digits", classes=(0, 1), limit=200), "whiten,unit")
 network = wp.build("fully-connected", data.input_shape, data.target_shape, width=256, depth=3, activation="tanh")
 run = wp.train(network, data, wp.Recipe(target_loss=1e-6))
+attempt = wp.certify(network, run.params, data)
 """
 
 __version__ = "0.1.0"
@@ -12,6 +13,7 @@ __version__ = "0.1.0"
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wideproof.certificates import certify as certify
     from wideproof.data import audit as audit
     from wideproof.data import load as load
     from wideproof.data import prepare as prepare
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from wideproof.kernels import spectrum as spectrum
     from wideproof.networks import build as build
     from wideproof.planning import plan as plan
+    from wideproof.proving import prove as prove
     from wideproof.training import Recipe as Recipe
     from wideproof.training import Run as Run
     from wideproof.training import resume as resume
@@ -32,7 +35,7 @@ _HOME = {
     "audit": "data", "load": "data", "prepare": "data", "InputError": "errors", "build": "networks",
     "Recipe": "training", "Run": "training", "resume": "training", "train": "training", "train_many": "training",
     "gram": "kernels", "limit_gram": "kernels", "predict": "kernels", "spectrum": "kernels",
-    "plan": "planning",
+    "plan": "planning", "certify": "certificates", "prove": "proving",
 }  # fmt: skip
 
 
