@@ -1,0 +1,52 @@
+"""An independent verifier of certificates: reads weights, data and claims, and proves the claims again in balls.
+
+It shares no code with the program that wrote the certificate. What has to be trusted is this package, Arb, Python, and
+that float64 adds whole numbers below 2^53 exactly. The result is about gradient descent in exact arithmetic.
+"""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from flint import ctx  # pyright: ignore[reportAttributeAccessIssue]
+
+from wideproof_verify.reading import MalformedError, read
+from wideproof_verify.theorems import NotProvedError, Proof
+
+PRECISIONS = (128, 256, 512, 1024)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`answer` is "proved", "not proved" or "malformed"; `checks` are rows (inequality, claimed, recomputed)."""
+
+    answer: str
+    reason: str
+    statement: str = ""
+    checks: list[tuple[str, float, float]] = field(default_factory=list)
+    precision: int = 0
+    seconds: float = 0.0
+
+
+def verify(folder: str | Path) -> Verdict:
+    """Verify the certificate in `folder`, with more bits as long as a comparison is not decided."""
+    start, bits, checks, answer, reason, statement = time.perf_counter(), 0, [], "not proved", "", ""
+    try:
+        certificate = read(folder)
+        for bits in PRECISIONS:
+            with np.errstate(all="ignore"), ctx.workprec(bits):
+                proof = Proof(certificate)
+                checks = proof.checks
+                try:
+                    answer, reason, statement = "proved", "every inequality holds", proof.prove()
+                    break
+                except NotProvedError as error:
+                    answer, reason = "not proved", str(error)
+                    if error.decided:
+                        break
+    except MalformedError as error:
+        answer, reason = "malformed", str(error)
+    except (ArithmeticError, ValueError, TypeError, MemoryError, np.linalg.LinAlgError) as error:
+        answer, reason = "not proved", f"the numbers are out of range: {type(error).__name__}: {error}"
+    return Verdict(answer, reason, statement, checks, bits, time.perf_counter() - start)

@@ -1,0 +1,169 @@
+"""The seven networks as lists of nodes, and one pass forward and back through them in balls.
+
+    z_k = Σ_t M_t φ(x_src(t)),   x_k = [skip] x_{k-1} + s_k σ(z_k),   f = C x_site
+
+φ gathers patches in the convolutional network and is the identity elsewhere. Values are arrays (features, examples,
+positions); the number of a value counts the inputs (one, or one per time) first, then the nodes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wideproof_verify.arithmetic import Balls, arb, balls, matrix, product
+
+
+def _sigmoid(z: arb) -> arb:
+    return 1 / (1 + (-z).exp())
+
+
+# name: z -> (value, slope), and () -> (bound of |slope|, Lipschitz constant of the slope)
+ACTIVATIONS = {
+    "softplus": (lambda z: (z.exp().log1p(), _sigmoid(z)), lambda: (1, 0.25)),
+    "sigmoid": (lambda z: (_sigmoid(z), _sigmoid(z) * _sigmoid(-z)), lambda: (0.25, 1 / (6 * arb(3).sqrt()))),
+    "tanh": (lambda z: (z.tanh(), z.sech() * z.sech()), lambda: (1, 4 / (3 * arb(3).sqrt()))),
+    "erf": (
+        lambda z: (z.erf(), 2 * (-z * z).exp() / arb.pi().sqrt()),
+        lambda: (2 / arb.pi().sqrt(), 4 / (2 * arb.pi() * arb(1).exp()).sqrt()),
+    ),
+    "arctan": (lambda z: (z.atan(), 1 / (1 + z * z)), lambda: (1, 3 * arb(3).sqrt() / 8)),
+    "sin": (lambda z: (z.sin(), z.cos()), lambda: (1, 1)),
+    "swish": (lambda z: (z * _sigmoid(z), _sigmoid(z) * (1 + z * _sigmoid(-z))), lambda: (arb("1.09984"), 0.5)),
+    "gelu": (
+        lambda z: (z * (p := (-z / arb(2).sqrt()).erfc() / 2), p + z * (-z * z / 2).exp() / (2 * arb.pi()).sqrt()),
+        lambda: (arb("1.12891"), (2 / arb.pi()).sqrt()),
+    ),
+    "mish": (  # t = tanh(log(1 + e^z))
+        lambda z: (z * (t := 1 - 2 / (z.exp() * (z.exp() + 2) + 2)), t + z * (1 - t * t) * _sigmoid(z)),
+        lambda: (arb("1.0885"), arb("0.64421")),
+    ),
+    "elu": (lambda z: (z.max(arb(0)) + z.min(arb(0)).expm1(), z.min(arb(0)).exp()), lambda: (1, 1)),
+    "softsign": (lambda z: (z / (1 + abs(z)), 1 / (1 + abs(z)) / (1 + abs(z))), lambda: (1, 2)),
+    "identity": (lambda z: (z, arb(1)), lambda: (1, 0)),
+    "relu": (  # a fixed pattern: a sign that is not known gives the slope [0, 1], an exact zero the slope 0
+        lambda z: (z.max(arb(0)), arb(1) if z > 0 else arb(0) if z <= 0 else arb(0.5, 0.5)),
+        lambda: (1, 0),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """`terms` are pairs (weight, number of the value it multiplies)."""
+
+    terms: tuple[tuple[str, int], ...]
+    scale: float
+    skip: bool
+
+
+@dataclass(frozen=True)
+class Network:
+    """`sites` are the values that the read-out multiplies, `window` is the size of a patch."""
+
+    activation: str
+    nodes: tuple[Node, ...]
+    inputs: int
+    sites: tuple[int, ...]
+    read_out: str
+    trained: tuple[str, ...]
+    outputs: int
+    window: int
+
+
+def patches(x: Balls, q: int) -> Balls:
+    """Row `channel * q + o` of position j holds the channel at position j + o - q // 2, zero outside."""
+    margin = np.full((*x.shape[:2], q // 2), arb(0))
+    padded = np.concatenate([margin, x, margin], axis=2)
+    return np.stack([padded[:, :, o : o + x.shape[2]] for o in range(q)], axis=1).reshape(-1, *x.shape[1:])
+
+
+def patches_adjoint(y: Balls, q: int) -> Balls:
+    """Add every row of a patch back to the position it was read from."""
+    padded, p = np.full((len(y) // q, y.shape[1], y.shape[2] + q - 1), arb(0)), y.shape[2]
+    for o in range(q):
+        padded[:, :, o : o + p] += y[o::q]
+    return padded[:, :, q // 2 : q // 2 + p]
+
+
+class Anchor:
+    """Everything at the stored weights: `outputs` (outputs, examples), `values` x, `pre` z, `slopes` σ'(z), and as
+    (features, outputs, examples, positions) b_k = ∂F/∂x_k in `backs` and g_k = b_k σ'(z_k) in `gains`.
+    """
+
+    def __init__(self, network: Network, weights: dict[str, np.ndarray], x: np.ndarray):
+        self.network, self.floats, self.n = network, weights, len(x)
+        self.matrices = {name: matrix(balls(weight)) for name, weight in weights.items()}
+        given = (
+            [x.reshape(self.n, x.shape[1], -1)]
+            if network.inputs == 1
+            else [x[:, t, :, None] for t in range(x.shape[1])]
+        )
+        self.values: list[Balls] = [balls(g.transpose(1, 0, 2)) for g in given]
+        self.pre, self.slopes = [], []
+        pair = np.frompyfunc(ACTIVATIONS[network.activation][0], 1, 2)
+        for node in network.nodes:
+            z: Balls = sum(self._apply(self.matrices[name], self.gathered(source)) for name, source in node.terms)
+            value, slope = pair(z)
+            self.values.append(arb(node.scale) * value + (self.values[-1] if node.skip else 0))
+            self.slopes.append(slope)
+            self.pre.append(z if network.activation == "relu" else None)
+        self.read = [self.values[s].transpose(0, 2, 1).reshape(-1, self.n) for s in network.sites]
+        self.outputs: Balls = np.concatenate([product(self.matrices[network.read_out], r) for r in self.read])
+
+    def gathered(self, value: int) -> Balls:
+        """Return φ of a value."""
+        return patches(self.values[value], self.network.window)
+
+    def _apply(self, weight: Balls, x: Balls) -> Balls:
+        return product(weight, x.reshape(len(x), -1)).reshape(-1, *x.shape[1:])
+
+    def differentiate(self) -> "Anchor":
+        """Fill `backs` and `gains`, from the last node to the first."""
+        net, count = self.network, len(self.network.nodes)
+        self.backs: list[Balls] = [0] * count
+        self.gains: list[Balls] = [0] * count
+        for k, site in enumerate(net.sites):
+            features, _, positions = self.values[site].shape
+            back = np.full((features, len(self.outputs), self.n, positions), arb(0))
+            read = balls(self.floats[net.read_out]).reshape(net.outputs, features, 1, positions)
+            back[:, k * net.outputs : (k + 1) * net.outputs] = read.transpose(1, 0, 2, 3)
+            self.backs[site - net.inputs] = back
+        for k in reversed(range(count)):
+            node, back = net.nodes[k], self.backs[k]
+            gain = self.gains[k] = back * self.slopes[k][:, None]
+            if node.skip:
+                self.backs[k - 1] = self.backs[k - 1] + back
+            for name, source in node.terms:
+                if source >= net.inputs:
+                    pulled = self._apply(self.matrices[name].transpose(), gain.reshape(len(gain), -1, gain.shape[3]))
+                    pulled = patches_adjoint(pulled, net.window).reshape(-1, *gain.shape[1:])
+                    self.backs[source - net.inputs] = self.backs[source - net.inputs] + arb(node.scale) * pulled
+        return self
+
+    def gram(self) -> Balls:
+        """Return JJᵀ over the trained arrays, rows (output, example).
+
+        The gradient of a weight is Σ s g φᵀ over its uses (nodes, positions): either uses are paired, Σ ⟨g, g'⟩⟨φ, φ'⟩,
+        or gradients are written out, whichever is less work.
+        """
+        net, n, rows = self.network, self.n, self.outputs.size
+        total = np.full((rows, rows), arb(0))
+        if net.read_out in net.trained:
+            x, sites = matrix(np.concatenate(self.read, axis=1)), len(net.sites)
+            same = np.eye(net.outputs, dtype=int).reshape(1, net.outputs, 1, 1, net.outputs, 1)
+            total += (product(x.transpose(), x).reshape(sites, 1, n, sites, 1, n) * same).reshape(rows, rows)
+        for name in (name for name in net.trained if name != net.read_out):
+            uses = [(k, source) for k, node in enumerate(net.nodes) for w, source in node.terms if w == name]
+            phi = np.concatenate([self.gathered(source) for _, source in uses], axis=2)
+            gain = np.concatenate([arb(net.nodes[k].scale) * self.gains[k] for k, _ in uses], axis=3)
+            (fan_in, _, places), units = phi.shape, len(gain)
+            paired = (n * places) ** 2 * fan_in + (rows * places) ** 2 * (units + 100)
+            if paired <= rows * units * fan_in * (places + rows + 200):
+                inner, outer = (product(v.transpose(), v) for v in (matrix(a.reshape(len(a), -1)) for a in (phi, gain)))
+                shape = (-1, n, places, rows // n, n, places)
+                inner, outer = inner.reshape(1, n, places, 1, n, places), outer.reshape(shape)
+                total += (inner * outer).sum(axis=(2, 5)).reshape(rows, rows)
+            else:
+                each = np.stack([product(gain[:, r // n, r % n], phi[:, r % n].T).ravel() for r in range(rows)])
+                total += product(each, each.T)
+        return total

@@ -1,0 +1,248 @@
+"""The inequalities of each theorem, one by one: the claimed number against the recomputed ball."""
+
+import operator
+from types import SimpleNamespace
+
+import numpy as np
+
+from wideproof_verify import arithmetic
+from wideproof_verify.arithmetic import Balls, arb, balls, larger, middle, norm, positive_definite, product, smaller
+from wideproof_verify.bounds import Bounds
+from wideproof_verify.networks import ACTIVATIONS, Anchor
+from wideproof_verify.reading import Certificate, is_number, require
+
+RELATIONS = {
+    "≤": (operator.le, operator.gt), "<": (operator.lt, operator.ge),
+    "≥": (operator.ge, operator.lt), ">": (operator.gt, operator.le),
+}  # fmt: skip
+DESCENT = (
+    "Gradient descent with step size {eta:.6g} from these weights converges to zero loss: each step multiplies the "
+    "residual by at most 1 - {rate:.6g}, the weights move by less than {end:.6g}, and after {steps} steps the loss is "
+    "at most {epsilon:.6g}. "
+)
+LOGISTIC = (
+    "Gradient descent on the mean logistic loss with step size {eta:.6g} from these weights lowers it at every step "
+    "until it is at most {epsilon:.6g}, after at most {steps} steps."
+)
+
+
+class NotProvedError(Exception):
+    """An inequality is false; or, not `decided`, the balls are too wide to tell."""
+
+    def __init__(self, reason: str, decided: bool):
+        super().__init__(reason)
+        self.decided = decided
+
+
+class Proof:
+    """One attempt at one precision: `checks` are rows (inequality, claimed, found)."""
+
+    def __init__(self, certificate: Certificate):
+        self.c, self.checks = certificate, []
+        self.k = SimpleNamespace(**{name: arb(v) for name, v in certificate.claims.items() if is_number(v)})
+        self.n = arb(len(certificate.x))
+
+    def record(self, name: str, holds: bool | None, claimed: Balls, found: Balls) -> None:
+        """Note an inequality, and stop unless it is proved."""
+        self.checks.append((name, float(arb(claimed)), float(arb(found))))
+        if not holds:
+            how = "is not decided" if holds is None else "fails"
+            text = f"{name} {how}: claimed {self.checks[-1][1]:.17g}, recomputed {self.checks[-1][2]:.17g}"
+            raise NotProvedError(text, holds is not None)
+
+    def need(self, left: str, claimed: Balls, relation: str, right: str, found: Balls) -> None:
+        """Require `claimed relation found`."""
+        true, false = RELATIONS[relation]
+        holds = True if true(arb(claimed), arb(found)) else False if false(arb(claimed), arb(found)) else None
+        self.record(f"{left} {relation} {right}", holds, claimed, found)
+
+    def positive(self, *names: str) -> None:
+        """Require each of these claims to be positive."""
+        for name in names:
+            self.need(name, getattr(self.k, name), ">", "0", 0)
+
+    def prove(self) -> str:
+        """Check everything and return what was proved, in words."""
+        return {"fit": self.fit, "logistic": self.logistic, "impossible": self.impossible}.get(
+            self.c.theorem, self.squared
+        )()
+
+    def stairs(self) -> None:
+        """M_j = Σ_{i≤j} Λ_i Δ_i and its integral Σ_{i≤j} (M_{i-1} Δ_i + Λ_i Δ_i²/2), Δ_i = t_i − t_{i-1}."""
+        self.radii, self.rises = [arb(t) for t in self.c.claims["radii"]], [arb(v) for v in self.c.claims["lipschitz"]]
+        self.m, self.integral, self.cells, t, before = [arb(0)], [arb(0)], [], arb(0), arb(0)
+        for j, (radius, rise) in enumerate(zip(self.radii, self.rises, strict=True), 1):
+            self.need(f"t_{j}", radius, ">", f"t_{j - 1}", t)
+            self.need(f"Λ_{j}", rise, "≥", f"Λ_{j - 1}", before)
+            cell, t, before = radius - t, radius, rise
+            self.cells.append(cell)
+            self.integral.append(self.integral[-1] + self.m[-1] * cell + rise * cell * cell / 2)
+            self.m.append(self.m[-1] + rise * cell)
+
+    def spectrum(self, g: Balls) -> None:
+        """0 < s, s² ≤ λ_min(JJᵀ) and S² ≥ λ_max(JJᵀ)."""
+        near, one = np.sqrt(np.maximum(np.linalg.eigvalsh(middle(g)), 0)), balls(np.eye(len(g)))
+        self.positive("s")
+        self.record("s ≤ √λ_min(JJᵀ)", positive_definite(g - self.k.s * self.k.s * one), self.k.s, near[0])
+        if "S" in self.c.claims:
+            self.positive("S")
+            self.record("S ≥ ‖J‖", positive_definite(self.k.S * self.k.S * one - g), self.k.S, near[-1])
+
+    def lipschitz(self, anchor: Anchor) -> None:
+        """Λ_j ≥ Λ(t_j); with ReLU, every sign is kept in the ball of radius t_J."""
+        bounds = Bounds(anchor, self.c.sharp)
+        if bounds.net.activation == "relu":
+            self.record("|z| > how far z can move in the ball of radius t_J", *bounds.sign(self.radii[-1]))
+        for j, (radius, rise) in enumerate(zip(self.radii, self.rises, strict=True), 1):
+            self.need(f"Λ_{j}", rise, "≥", f"Λ(t_{j})", bounds.lipschitz(radius))
+
+    def squared(self) -> str:
+        """Gradient descent (Theorem 1) and existence (Theorem 2)."""
+        c, k, said = self.c, self.k, ""
+        anchor = Anchor(c.network, c.weights, c.x).differentiate()
+        g, r = anchor.gram(), (anchor.outputs - balls(c.targets)).ravel()
+        self.stairs()
+        self.spectrum(g)
+        if "nested" in c.claims:
+            self.nested(anchor)
+        if "nested" not in c.claims or "D" in c.claims:  # Newton's method leaves the nested sets
+            self.lipschitz(anchor)
+        if c.theorem == "descent":
+            end, phi = self.m[-1], k.rho - k.s * self.radii[-1] + self.integral[-1]
+            self.need("rho", k.rho, "≥", "‖r‖", norm(r))
+            self.need("M_J", end, "≤", "s", k.s)
+            self.need("rho − s t_J + ∫M", phi, "<", "0", 0)
+            self.need("h", k.h, "≥", "Λ_J rho / s²", self.rises[-1] * k.rho / (k.s * k.s))
+            if len(self.radii) == 1:
+                self.need("h", k.h, "<", "1/2", 0.5)
+            self.positive("sigma", "eta", "rate", "epsilon")
+            self.need("sigma", k.sigma, "≤", "s − M_J", k.s - end)
+            self.need("b", k.b, "≥", "S + M_J", k.S + end)
+            self.need("eta b²", k.eta * k.b * k.b, "≤", "1", 1)
+            self.need("rate", k.rate, "≤", "eta sigma²", k.eta * k.sigma * k.sigma)
+            final = (1 - k.rate) ** c.claims["steps"] * k.rho
+            self.need("(1 − rate)^steps rho", final, "≤", "√(2 epsilon)", (2 * k.epsilon).sqrt())
+            said = DESCENT.format(end=c.claims["radii"][-1], **c.claims)
+        if "D" in c.claims:
+            self.newton(g, r)
+            said += f"Weights with zero loss exist within the distance {c.claims['newton_radius']:.6g}."
+        return said.strip()
+
+    def nested(self, anchor: Anchor) -> None:
+        r"""One hidden layer, both trained: |a| ≤ A_j along the path, neuron by neuron; Λ_j need not hold on the ball.
+
+        q = s₁‖X‖L1 and p = s₁‖X‖ max|x_i| L2 A_j give Λ_j ≥ p/2 + √(p²/4 + q²). T_j = T_{j-1} + Δ_j/(s − M_j) bounds
+        Σ η|r_k|; a neuron's weights move by w ≤ A_j q T_j, its output weight by (s₁ max|σ(z_j)| + q w) T_j, or by t_j.
+        """
+        c, net, sizes = self.c, self.c.network, self.c.claims["nested"].get("A")
+        plain = net.inputs == net.outputs == net.window == len(net.nodes) == 1 and c.x.ndim == 2
+        require(plain and net.activation != "relu" and len(net.trained) == 2, "nested is not for this network")
+        right = isinstance(sizes, list) and len(sizes) == len(self.radii) and all(map(is_number, sizes))
+        require(right and len(c.claims["nested"]) == 1, "nested is not {'A': a number for each radius}")
+        first, second = ACTIVATIONS[net.activation][1]()
+        q, longest = (
+            arb(net.nodes[0].scale) * arithmetic.spectral_norm(c.x) * first,
+            larger.reduce(norm(balls(c.x), axis=1)),
+        )
+        start, row = larger.reduce(abs(balls(c.weights["a"]))[0]), larger.reduce(norm(anchor.values[1], axis=(1, 2)))
+        time, before = arb(0), start
+        for j, (t, cell, rise, size) in enumerate(
+            zip(self.radii, self.cells, self.rises, map(arb, sizes), strict=True), 1
+        ):
+            p = q / first * longest * second * size
+            self.need(f"Λ_{j}", rise, "≥", "p/2 + √(p²/4 + q²)", p / 2 + (p * p / 4 + q * q).sqrt())
+            self.need(f"M_{j}", self.m[j], "<", "s", self.k.s)
+            self.need(f"A_{j}", size, "≥", f"A_{j - 1}", before)
+            time, before = time + cell / (self.k.s - self.m[j]), size
+            moved = smaller(t, (row + q * smaller(t, size * q * time)) * time)
+            self.need(f"A_{j}", size, ">", "max|a| + how far it moves", start + moved)
+
+    def newton(self, g: Balls, r: Balls) -> None:
+        """For any v, rᵀG⁻¹r ≤ 2vᵀr − vᵀGv + |r − Gv|²/s²; then the Newton–Kantorovich conditions."""
+        k, v, w = self.k, balls(np.zeros((len(r), 1))), r[:, None]
+        for _ in range(4):
+            v = v + balls(np.linalg.solve(middle(g), middle(w - product(g, v))))
+        size, rest = 2 * (v * w).sum() - (v * product(g, v)).sum(), norm(w - product(g, v)) / k.s
+        self.need("D", k.D, "≥", "√(rᵀG⁻¹r)", (size + rest * rest).nonnegative_part().sqrt())
+        self.need("newton_h", k.newton_h, "≥", "Λ_J D / s", self.rises[-1] * k.D / k.s)
+        self.need("newton_h", k.newton_h, "<", "1/2", 0.5)
+        least = 2 * k.D / (1 + (1 - 2 * k.newton_h).sqrt())
+        self.need("newton_radius", k.newton_radius, "≥", "2D / (1 + √(1 − 2 newton_h))", least)
+        self.need("newton_radius", k.newton_radius, "≤", "t_J", self.radii[-1])
+
+    def margins(self, f: Balls) -> Balls:
+        """y_i f_i, or with several outputs the own one minus the best other one; and the mean logistic loss."""
+        y = self.c.targets
+        right = (np.abs(y) == 1).all() and (len(y) == 1 or ((y == 1).sum(axis=0) == 1).all())
+        require(right and self.c.network.inputs == 1, "the targets are not labels 1 and -1, one 1 for each example")
+        if len(y) == 1:
+            return (balls(y) * f)[0]
+        own = enumerate(y.argmax(axis=0))
+        return np.array([f[j, i] - larger.reduce(np.delete(f[:, i], j)) for i, j in own], dtype=object)
+
+    def fit(self) -> str:
+        """Loss and margin at the stored weights."""
+        c, margins, single = (
+            self.c,
+            self.margins(Anchor(self.c.network, self.c.weights, self.c.x).outputs),
+            len(self.c.targets) == 1,
+        )
+        require(c.claims.get("loss_name") == ("logistic" if single else None), "loss_name does not fit the outputs")
+        require(("loss" in c.claims) == single, "a loss is claimed for one output, and for one only")
+        self.need("margin", self.k.margin, "≤", "least margin", smaller.reduce(margins))
+        if single:
+            self.need(
+                "loss", self.k.loss, "≥", "mean log(1 + exp(−y f))", sum((-m).exp().log1p() for m in margins) / self.n
+            )
+        said = "The training error is zero. " if c.claims["margin"] > 0 else ""
+        said += f"Every margin is at least {c.claims['margin']:.6g}."
+        return said + (f" The logistic loss is at most {c.claims['loss']:.6g}." if single else "")
+
+    def logistic(self) -> str:
+        """Theorem 3, Θ(t) = st − ∫M and ψ(L) = max{(1 − 1/e) min(1, √n L), (1 − e^{−nL})/√n, 1 − e^{−L}}."""
+        c, k, n = self.c, self.k, self.n
+        anchor = Anchor(c.network, c.weights, c.x).differentiate()
+        require(len(c.targets) == 1 and c.claims["R1"] in c.claims["radii"][:-1], "R1 is not a radius before the last")
+        at, margins = c.claims["radii"].index(c.claims["R1"]) + 1, self.margins(anchor.outputs)
+        self.stairs()
+        self.spectrum(anchor.gram())
+        self.lipschitz(anchor)
+        self.need("loss", k.loss, "≥", "mean log(1 + exp(−y f))", sum((-m).exp().log1p() for m in margins) / n)
+        self.positive("epsilon", "c", "eta")
+        self.need("epsilon", k.epsilon, "<", "loss", k.loss)
+        self.need("c", k.c, "<", "1", 1)
+        ratio, left, first, second = (k.loss / k.epsilon).root(4096), k.epsilon, arb(0), arb(0)
+        for _ in range(4096):
+            psi = (1 - arb(-1).exp()) * (n.sqrt() * left).min(arb(1))
+            psi = psi.max(-(-n * left).expm1() / n.sqrt()).max(-(-left).expm1())
+            first, second = first + left * (ratio - 1) / psi, second + left * (ratio - 1) / (psi * psi)
+            left = left * ratio
+        self.need("I1", k.I1, "≥", "∫dL/ψ", first)
+        self.need("I2", k.I2, "≥", "∫dL/ψ²", second)
+        b, sigma = k.S + self.m[-1], k.s - self.m[at]
+        beta = (b * b / 4 + self.rises[-1] * (n * k.loss.min(arb(1))).sqrt()) / n
+        self.need("M_J", self.m[-1], "≤", "s", k.s)
+        self.need("s − M(R1)", sigma, ">", "0", 0)
+        self.need("n I1 / c", n * k.I1 / k.c, "≤", "s R1 − ∫M", k.s * k.R1 - self.integral[at])
+        self.need("t_J", self.radii[-1], "≥", "R1 + eta b √(loss/n)", k.R1 + k.eta * b * (k.loss / n).sqrt())
+        self.need("eta", k.eta, "≤", "2(1 − c)/β", 2 * (1 - k.c) / beta)
+        self.need("steps", k.steps, "≥", "n² I2 / (c eta σ²)", n * n * k.I2 / (k.c * k.eta * sigma * sigma))
+        return LOGISTIC.format(**c.claims)
+
+    def impossible(self) -> str:
+        """Equal inputs with different targets: no weights fit both."""
+        c, least, groups = self.c, arb(0), self.c.claims["groups"]
+        require(all(isinstance(group, list) for group in groups), "groups are not lists")
+        members = [i for group in groups for i in group]
+        right = all(type(i) is int and 0 <= i < len(c.x) for i in members) and len(set(members)) == len(members)
+        require(right and min(map(len, groups), default=0) > 1, "groups are not disjoint lists of two or more examples")
+        require(c.network.inputs == 1, "the theorem 'impossible' is not about sequences")
+        for group in groups:
+            same = len({c.x[i].tobytes() for i in group}) == 1
+            self.record("inputs of a group are equal", same, 1, same)
+            y = balls(c.targets[:, group])
+            apart = y - y.sum(axis=1, keepdims=True) / len(group)
+            least += (apart * apart).sum() / 2
+        self.positive("least_loss")
+        self.need("least_loss", self.k.least_loss, "≤", "½ Σ |y_i − mean|²", least)
+        return f"Equal inputs have different targets: the loss is never below {c.claims['least_loss']:.6g}."

@@ -1,0 +1,185 @@
+"""Certificates of small random networks: outputs and Jacobians by JAX, the Lipschitz claims from the recursion."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
+from safetensors.numpy import save
+
+from wideproof.networks import (
+    ConvResidual,
+    DeepReLU,
+    DeepRNN,
+    ElmanRNN,
+    FullyConnected,
+    Network,
+    Residual,
+    ResidualReLU,
+    get_activation,
+    to_config,
+)
+from wideproof_verify.bounds import Bounds
+from wideproof_verify.networks import Anchor
+from wideproof_verify.reading import build
+
+SMALL: dict[str, Network] = {
+    "fully-connected": FullyConnected(5, 8, 3),
+    "fully-connected-one": FullyConnected(5, 12, 1, get_activation("tanh")),
+    "fully-connected-fixed": FullyConnected(5, 12, 1, trained=("hidden",)),
+    "fully-connected-outputs": FullyConnected(5, 9, 2, get_activation("tanh"), outputs=2),
+    "fully-connected-relu": FullyConnected(5, 9, 2, get_activation("relu")),
+    "residual": Residual(5, 7, 3, c_res=0.7),
+    "conv-residual": ConvResidual(2, 4, 5, 2),
+    "conv-residual-outputs": ConvResidual(2, 4, 5, 2, filter_size=5, outputs=2),
+    "conv-residual-long": ConvResidual(1, 16, 3, 2),  # many positions: its Gram matrix is taken from written gradients
+    "deep-relu": DeepReLU(5, 8, 3),
+    "deep-relu-widths": DeepReLU(5, (7, 9, 8), 3, trained=("hidden", "output")),
+    "residual-relu": ResidualReLU(5, 8, 3, residual_scale=0.4),
+    "elman-rnn": ElmanRNN(4, 9, 4, outputs=2),
+    "elman-rnn-all": ElmanRNN(4, 9, 3, outputs=1, trained=("recurrent", "input", "output")),
+    "deep-rnn": DeepRNN(4, 8, 3, depth=2, outputs=1),
+    "deep-rnn-all": DeepRNN(4, 8, 3, depth=2, outputs=2, trained=("recurrent", "input", "between", "output")),
+}
+VARIANTS = (
+    "fully-connected-outputs",
+    "conv-residual",
+    "conv-residual-long",
+    "deep-relu-widths",
+    "elman-rnn",
+    "deep-rnn",
+)
+CASES = [pytest.param(name, marks=pytest.mark.slow if name in VARIANTS else ()) for name in SMALL]
+
+
+def scales(network: Any) -> list[float] | None:
+    """The scale of every node, as the forward pass computes it."""
+    if network.data_kind == "sequences":
+        return None
+    if isinstance(network, DeepReLU):
+        return [1.0] * network.depth
+    if isinstance(network, ResidualReLU):
+        return [1.0] + [network.theta] * (network.depth - 1) + [1.0]
+    first = math.sqrt(network.activation.c_sigma / network.width)
+    if isinstance(network, FullyConnected):
+        return [first] * network.depth
+    return [first] + [network.c_res / (network.depth * math.sqrt(network.width))] * (network.depth - 1)
+
+
+def config(network: Network) -> dict[str, Any]:
+    """The network as the certificate states it."""
+    stated = json.loads(json.dumps(to_config(network)))
+    return stated if scales(network) is None else {**stated, "scales": scales(network)}
+
+
+def outputs(network: Network, params: dict[str, Any], x: Any) -> jax.Array:
+    """Scored outputs, flat."""
+    x = jnp.asarray(x)
+    return network.scored(network.forward(network.linear(params), x).outputs).reshape(len(x), -1).ravel()
+
+
+def split(network: Network, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Trained and fixed parameters."""
+    trained = {name: jnp.asarray(params[name]) for name in network.trained_names}
+    return trained, {name: jnp.asarray(w) for name, w in params.items() if name not in trained}
+
+
+@cache
+def _jacobian(network: Network):
+    return jax.jit(jax.jacrev(lambda trained, fixed, x: outputs(network, {**trained, **fixed}, x)))
+
+
+def jacobian(network: Network, params: dict[str, Any], x: Any) -> np.ndarray:
+    """The Jacobian of the scored outputs by automatic differentiation."""
+    trained, fixed = split(network, params)
+    rows = _jacobian(network)(trained, fixed, jnp.asarray(x))
+    return np.concatenate([np.asarray(rows[name]).reshape(len(rows[name]), -1) for name in trained], axis=1)
+
+
+def bounds(network: Network, params: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray, sharp: bool) -> Bounds:
+    """The verifier's bounds around `params`."""
+    net, matrices = build(config(network), x.shape, y.shape, {name: np.asarray(w) for name, w in params.items()})
+    return Bounds(Anchor(net, matrices, x).differentiate(), sharp)
+
+
+def problem(
+    network: Network, n: int = 3, seed: int = 0, noise: float = 1e-9
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Weights, inputs, and targets that the weights nearly fit."""
+    rng = np.random.default_rng(seed)
+    params = {name: np.array(w) for name, w in network.init(seed).items()}
+    x = rng.standard_normal((n, *network.input_shape))
+    y = np.array(network(params, x))
+    return params, x, y + noise * rng.standard_normal(y.shape)
+
+
+def claims(
+    network: Network, params: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray, *, sharp: bool, stairs: int = 1,
+    newton: bool = False, radius: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The claims of Theorem 1, and of Theorem 2 with `newton`."""
+    f = network.scored(jnp.asarray(network(params, x)))
+    r = np.asarray(f - network.scored(jnp.asarray(y))).reshape(len(x), -1).ravel()
+    j = jacobian(network, params, x)
+    values = np.linalg.svd(j, compute_uv=False)
+    rho, s, largest = (
+        float(np.linalg.norm(r)) * (1 + 1e-5),
+        float(values[-1]) * (1 - 1e-6),
+        float(values[0]) * (1 + 1e-9),
+    )
+    end = 2 * rho / s if radius is None else radius
+    radii = [end * (k + 1) / stairs for k in range(stairs)]
+    with ctx.workprec(128):
+        found = bounds(network, params, x, y, sharp)
+        lipschitz = [float(found.lipschitz(arb(t)).upper()) * (1 + 1e-6) for t in radii]
+    steps = np.diff([0.0, *radii])
+    m = float(np.dot(lipschitz, steps))
+    sigma, b = (s - m) * (1 - 1e-12), (largest + m) * (1 + 1e-12)
+    eta = (1 - 1e-9) / b**2
+    rate = eta * sigma**2 * (1 - 1e-12)
+    epsilon = 0.5 * (rho * 1e-3) ** 2
+    made = {
+        "rho": rho, "s": s, "S": largest, "radii": radii, "lipschitz": lipschitz, "sigma": sigma, "b": b, "eta": eta,
+        "rate": rate, "h": lipschitz[-1] * rho / s**2 * (1 + 1e-12), "epsilon": epsilon,
+        "steps": math.ceil(math.log(rho / math.sqrt(2 * epsilon)) / -math.log1p(-rate)) + 1,
+    }  # fmt: skip
+    if newton:
+        size = float(np.linalg.norm(np.linalg.lstsq(j, r)[0])) * (1 + 1e-6)
+        h = lipschitz[-1] * size / s * (1 + 1e-12)
+        made |= {"D": size, "newton_h": h, "newton_radius": 2 * size / (1 + math.sqrt(1 - 2 * h)) * (1 + 1e-12)}
+    return made
+
+
+def statement(network: Network, theorem: str, claimed: dict[str, Any], *, sharp: bool = False) -> dict[str, Any]:
+    """Everything of certificate.json but the digests."""
+    mean = theorem in ("fit", "logistic")
+    return {
+        "summary": "a test", "format": "wideproof-certificate-1", "theorem": theorem, "level": "float64",
+        "network": config(network), "bound": {"sharp": sharp},
+        "loss": {"name": "logistic", "reduction": "mean"} if mean else {"name": "squared", "reduction": "half_sum"},
+        "claims": claimed, "anchor": {"start": "initialization"}, "assumptions": [], "versions": {},
+    }  # fmt: skip
+
+
+def write(folder: Path, stated: dict[str, Any], params: dict[str, Any], x: np.ndarray, y: np.ndarray) -> Path:
+    """Write the two files, with digests."""
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays = {"x": x, "y": y} | {f"weights/{name}": np.array(w) for name, w in params.items()}
+    data = save({name: np.ascontiguousarray(a) for name, a in arrays.items()})
+    canonical = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    digests = {
+        "arrays": hashlib.sha256(data).hexdigest(),
+        "certificate": hashlib.sha256(canonical.encode()).hexdigest(),
+    }
+    (folder / "arrays.safetensors").write_bytes(data)
+    (folder / "certificate.json").write_text(json.dumps({**stated, "digests": digests}, indent=1), encoding="utf-8")
+    return folder

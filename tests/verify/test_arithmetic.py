@@ -1,0 +1,152 @@
+"""Balls contain the numbers, float witnesses are checked, undecided is never a yes."""
+
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
+
+from tests.verify import making
+from wideproof.networks import FullyConnected, get_activation
+from wideproof_verify.arithmetic import (
+    balls,
+    gram,
+    largest_eigenvalue,
+    largest_eigenvalues,
+    positive_definite,
+    spectral_norm,
+)
+from wideproof_verify.networks import ACTIVATIONS
+
+MP = {
+    "softplus": lambda z: mpmath.log1p(mpmath.exp(z)), "sigmoid": lambda z: 1 / (1 + mpmath.exp(-z)),
+    "tanh": mpmath.tanh, "erf": mpmath.erf, "arctan": mpmath.atan, "sin": mpmath.sin,
+    "swish": lambda z: z / (1 + mpmath.exp(-z)),
+    "gelu": lambda z: z * mpmath.ncdf(z), "mish": lambda z: z * mpmath.tanh(mpmath.log1p(mpmath.exp(z))),
+    "elu": lambda z: z if z > 0 else mpmath.expm1(z), "softsign": lambda z: z / (1 + abs(z)), "identity": lambda z: z,
+    "relu": lambda z: max(z, mpmath.mpf(0)),
+}  # fmt: skip
+
+
+def contains(ball: arb, value: object, slack: float = 0.0) -> bool:
+    return bool(ball.overlaps(arb(mpmath.nstr(value, 60), slack)))
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_values_slopes_and_constants(name):
+    pair, constants = ACTIVATIONS[name]
+    with ctx.workprec(150), mpmath.workdps(60):
+        first, second = (arb(c) for c in constants())
+        grid = [mpmath.mpf(k) / 8 + mpmath.mpf("0.01") for k in range(-64, 64)]
+        slopes = []
+        for z in grid:
+            value, slope = pair(arb(mpmath.nstr(z, 60)))
+            assert contains(value, MP[name](z), 1e-40)
+            assert contains(slope, mpmath.diff(MP[name], z), 1e-20)
+            assert value.rad() < 1e-35
+            assert abs(slope) <= first
+            slopes.append(slope)
+        for a, b in pairwise(slopes):
+            assert abs(a - b) <= second / 8 + 1e-30 or name == "relu"
+        wide = pair(arb(0, 0.5))
+        assert all(wide[0].contains(pair(arb(z))[0]) for z in (-0.4, 0.0, 0.4))
+        assert all(wide[1].contains(pair(arb(z))[1]) for z in (-0.4, 0.4))
+
+
+@pytest.mark.parametrize("name", [name for name in ACTIVATIONS if name != "relu"])
+def test_constants_are_not_below_a_fine_grid(name):
+    first, second = (float(c) for c in ACTIVATIONS[name][1]())
+    z = np.linspace(-12, 12, 20001)
+    slope = np.asarray([float(ACTIVATIONS[name][0](arb(v))[1]) for v in z])
+    assert np.abs(slope).max() <= first * (1 + 1e-12)
+    assert np.abs(np.diff(slope)).max() <= second * (z[1] - z[0]) * (1 + 1e-6) + 1e-14
+    assert first < 1.001 * np.abs(slope).max()
+    assert second <= 1.01 * np.abs(np.diff(slope) / np.diff(z)).max() + 1e-9
+
+
+def test_a_network_in_mpmath():
+    network = FullyConnected(3, 4, 2, get_activation("mish"))
+    params, x, y = making.problem(network, n=2)
+    with ctx.workprec(200), mpmath.workdps(80):
+        anchor = making.bounds(network, params, x, y, False).anchor
+        for i in range(2):
+            h = mpmath.matrix(x[i].tolist())
+            for name, scale in zip(("W1", "W2"), making.scales(network) or [], strict=True):
+                h = (mpmath.matrix(params[name].tolist()) * h).apply(MP["mish"]) * mpmath.mpf(scale)
+            f = sum(mpmath.mpf(a) * v for a, v in zip(params["a"].tolist(), h, strict=True))
+            assert contains(anchor.outputs[0, i], f, 1e-50)
+            assert anchor.outputs[0, i].rad() < 1e-50
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (3, 7), (300, 40), (40, 300)])
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+def test_gram_of_floats(rng, shape, scale):
+    a = scale * rng.standard_normal(shape) * np.exp(3 * rng.standard_normal(shape))
+    g, e = gram(a)
+    with ctx.workprec(300):
+        exact = balls(a).T @ balls(a)
+        apart = sum(((v - arb(w)) ** 2 for v, w in zip(exact.ravel(), g.ravel(), strict=True)), arb(0)).sqrt()
+    assert apart <= e  # even in the Frobenius norm
+    assert e <= 1e-8 * np.linalg.norm(a) ** 2
+
+
+def test_gram_out_of_range_is_infinite():
+    with np.errstate(all="ignore"):
+        assert gram(np.full((2, 2), 1e200))[1] == np.inf
+        assert gram(np.full((2, 2), 1e-200))[1] == np.inf
+    assert gram(np.zeros((2, 3)))[1] == 0
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (60, 20), (20, 60), (120, 120)])
+def test_spectral_norm_is_above_and_close(rng, shape):
+    a = rng.standard_normal(shape)
+    with ctx.workprec(200):
+        found = spectral_norm(a)
+        shifted = spectral_norm(balls(a) + arb(0, 1e-20))
+    top = np.linalg.norm(a, 2)
+    assert top * (1 - 1e-13) <= float(found) <= top * (1 + 3e-8)
+    assert float(shifted) == pytest.approx(top, rel=3e-8)
+    assert spectral_norm(np.zeros(shape)).is_zero()
+
+
+def test_largest_eigenvalue_covers_the_error(rng):
+    g = np.cov(rng.standard_normal((9, 30)))
+    assert largest_eigenvalue(g, 0.5) >= np.linalg.eigvalsh(g)[-1] + 0.5
+    assert largest_eigenvalue(g, np.inf) == np.inf
+    assert largest_eigenvalue(np.full((2, 2), np.nan), 0.0) == np.inf
+
+
+def test_largest_eigenvalues_of_small_forms(rng):
+    q = rng.random((4, 4, 6))
+    q = q + q.transpose(1, 0, 2)
+    q[:, :, 0], q[2:, :, 1], q[:, 2:, 1] = 0.0, 0.0, 0.0
+    found = [float(v) for v in largest_eigenvalues(balls(q))]
+    exact = np.linalg.eigvalsh(q.transpose(2, 0, 1))[:, -1]
+    assert found[0] == 0
+    assert all(
+        top <= bound <= top * (1 + 2e-12) + 1e-300
+        for top, bound in zip(exact[1:] * (1 - 1e-13), found[1:], strict=True)
+    )
+
+
+def test_positive_definite_of_plain_matrices(rng):
+    a = np.cov(rng.standard_normal((8, 30)))
+    least = np.linalg.eigvalsh(a)[0]
+    for factor, answer in ((1 - 1e-9, True), (1 + 1e-9, False)):
+        assert positive_definite(balls(a - factor * least * np.eye(8))) is answer
+    assert positive_definite(balls(np.zeros((2, 2)))) is False
+    assert positive_definite(balls(np.full((2, 2), np.nan))) is not True
+
+
+def test_an_ill_conditioned_matrix_is_still_decided():
+    with ctx.workprec(256):
+        hilbert = np.array([[arb(1) / (i + j + 1) for j in range(14)] for i in range(14)], dtype=object)
+        eye = balls(np.eye(14))
+        with mpmath.workdps(60):
+            true = min(mpmath.eigsy(mpmath.hilbert(14), eigvals_only=True))
+        assert true < 1e-17
+        lower, upper = (arb(mpmath.nstr(true * f, 50)) for f in (mpmath.mpf("0.999"), mpmath.mpf("1.001")))
+        assert positive_definite(hilbert - lower * eye) is True
+        assert positive_definite(hilbert - upper * eye) is False
+        assert positive_definite(hilbert + arb(0, 1e-15)) is None

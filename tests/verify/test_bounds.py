@@ -1,0 +1,135 @@
+"""Λ(R) is above exact Hessians at the stored weights and in the ball, for every family; closed forms come out."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
+from jax.flatten_util import ravel_pytree
+
+from tests.verify import making
+from wideproof.networks import (
+    ConvResidual,
+    DeepReLU,
+    DeepRNN,
+    ElmanRNN,
+    FullyConnected,
+    Network,
+    Residual,
+    ResidualReLU,
+    get_activation,
+)
+from wideproof_verify.arithmetic import largest_eigenvalues
+
+TINY: dict[str, Network] = {
+    "fully-connected": FullyConnected(2, 4, 3),
+    "fully-connected-outputs": FullyConnected(2, 4, 2, get_activation("tanh"), outputs=2),
+    "residual": Residual(2, 4, 3, get_activation("sin"), c_res=0.9),
+    "conv-residual": ConvResidual(1, 3, 3, 2, activation=get_activation("gelu")),
+    "conv-residual-outputs": ConvResidual(1, 3, 3, 2, outputs=2),
+    "deep-relu": DeepReLU(2, 4, 3, trained=("hidden", "output")),
+    "residual-relu": ResidualReLU(2, 4, 2),
+    "elman-rnn": ElmanRNN(2, 4, 3, outputs=2, trained=("recurrent", "input", "output")),
+    "deep-rnn": DeepRNN(2, 3, 3, depth=2, trained=("recurrent", "between")),
+}
+N = 3
+
+
+def second_order(hessians: np.ndarray) -> float:
+    """A lower bound of sup |(uᵀ H_o u)_o| over unit u, by alternating maximization."""
+    best = 0.0
+    for start in np.eye(len(hessians))[:4]:
+        weights = start
+        for _ in range(5):
+            values, vectors = np.linalg.eigh(np.tensordot(weights, hessians, 1))
+            u = vectors[:, np.abs(values).argmax()]
+            forms = np.einsum("opq,p,q->o", hessians, u, u)
+            best = max(best, float(np.linalg.norm(forms)))
+            weights = forms / max(np.linalg.norm(forms), 1e-300)
+    return best
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_above_exact_hessians(name):
+    network = TINY[name]
+    params, x, y = making.problem(network, n=N)
+    trained, fixed = making.split(network, params)
+    flat, unravel = ravel_pytree(trained)
+    tensor = jax.jit(jax.hessian(lambda t: making.outputs(network, {**unravel(t), **fixed}, x)))
+    rng = np.random.default_rng(1)
+    with ctx.workprec(128):
+        for sharp in (False, True):
+            bounds = making.bounds(network, params, x, y, sharp)
+            radius = 0.2
+            while bounds.net.activation == "relu" and bounds.sign(arb(radius))[0] is not True:
+                radius /= 2
+            for r in (0.0, radius):
+                each, whole = bounds.forms(arb(r))
+                per_example = [float(top) for top in largest_eigenvalues(each)]
+                total = float(bounds.lipschitz(arb(r)))
+                assert total <= float(largest_eigenvalues(whole)[0])
+                for _ in range(2 if r else 1):
+                    step = rng.standard_normal(flat.size)
+                    hessians = np.asarray(tensor(flat + r * step / np.linalg.norm(step)))
+                    assert second_order(hessians) <= total * (1 + 1e-10)
+                    for i, rows in enumerate(hessians.reshape(N, -1, flat.size, flat.size)):
+                        assert second_order(rows) <= per_example[i] * (1 + 1e-10)
+                assert total > 0
+
+
+@pytest.mark.parametrize("name", [name for name in TINY if "relu" not in name and "rnn" not in name])
+def test_not_decreasing_in_the_radius(name):
+    bounds = making.bounds(TINY[name], *making.problem(TINY[name], n=N), sharp=True)
+    found = [float(bounds.lipschitz(arb(r))) for r in (0, 0.01, 0.1, 1.0)]
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("sharp", [False, True])
+def test_one_layer_with_fixed_outputs_has_the_closed_form(sharp):
+    network = making.SMALL["fully-connected-fixed"]
+    params, x, y = making.problem(network, n=5)
+    [scale] = making.scales(network) or []
+    closed = 0.25 * scale * np.abs(params["a"]).max() * np.linalg.norm(x, axis=1).max() * np.linalg.norm(x, 2)
+    bounds = making.bounds(network, params, x, y, sharp)
+    for radius in (0.0, 0.5, 100.0):
+        assert float(bounds.lipschitz(arb(radius))) == pytest.approx(closed, rel=1e-8)
+
+
+def test_one_layer_with_both_trained_has_the_closed_form():
+    network = making.SMALL["fully-connected-one"]
+    params, x, y = making.problem(network, n=5)
+    [scale] = making.scales(network) or []
+    p = scale * np.linalg.norm(x, 2) * np.linalg.norm(x, axis=1).max() * network.activation.smoothness  # pyright: ignore
+    p *= np.abs(params["a"]).max() + 0.3
+    q = scale * np.linalg.norm(x, 2)
+    found = float(making.bounds(network, params, x, y, False).lipschitz(arb(0.3)))
+    assert found == pytest.approx(p / 2 + np.sqrt(p**2 / 4 + q**2), rel=1e-8)
+
+
+def test_relu_layer_with_fixed_outputs_is_affine():
+    network = DeepReLU(5, 8, 1)
+    assert making.bounds(network, *making.problem(network), sharp=False).lipschitz(arb(0.1)).is_zero()
+
+
+def test_two_steps_of_an_rnn_are_affine():
+    network = ElmanRNN(4, 8, 2)
+    assert making.bounds(network, *making.problem(network), sharp=False).lipschitz(arb(0.1)).is_zero()
+
+
+@pytest.mark.parametrize("name", ["fully-connected", "conv-residual"])
+def test_order_of_the_examples_does_not_matter(name):
+    params, x, y = making.problem(TINY[name], n=N)
+    one, two = (making.bounds(TINY[name], params, x[order], y, True) for order in ([0, 1, 2], [2, 0, 1]))
+    assert float(one.lipschitz(arb(0.1))) == pytest.approx(float(two.lipschitz(arb(0.1))), rel=1e-8)
+
+
+@pytest.mark.parametrize("name", making.CASES)
+def test_outputs_and_gram_matrix_against_jax(name):
+    network = making.SMALL[name]
+    params, x, y = making.problem(network)
+    anchor = making.bounds(network, params, x, y, False).anchor
+    f = np.asarray(network.scored(jnp.asarray(network(params, x)))).reshape(len(x), -1)
+    np.testing.assert_allclose(anchor.outputs.astype(float).T, f, rtol=1e-12, atol=1e-12)
+    j = making.jacobian(network, params, x)
+    order = np.arange(f.size).reshape(f.shape).T.ravel()  # theirs is example first, the verifier's is output first
+    np.testing.assert_allclose(anchor.gram().astype(float), (j @ j.T)[np.ix_(order, order)], rtol=1e-9, atol=1e-9)
