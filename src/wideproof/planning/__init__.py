@@ -3,7 +3,7 @@
 from wideproof.planning.candidates import Candidate as Candidate
 from wideproof.planning.plan import Plan as Plan
 from wideproof.planning.plan import plan as plan
-from wideproof.planning.proof import Proof as Proof
+from wideproof.planning.proof import ProofNeed as ProofNeed
 from wideproof.planning.proof import proof_needs as proof_needs
 from wideproof.planning.recommendation import Recommendation as Recommendation
 from wideproof.planning.row import Row as Row

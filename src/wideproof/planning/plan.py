@@ -13,7 +13,7 @@ from wideproof.data.conflicts import Conflicts, conflicts
 from wideproof.data.loaders import first_examples
 from wideproof.errors import InputError
 from wideproof.planning.candidates import ACTIVATIONS, DEPTHS, candidates
-from wideproof.planning.proof import Proof, proof_needs
+from wideproof.planning.proof import ProofNeed, proof_needs
 from wideproof.planning.recommendation import Recommendation, recommend
 from wideproof.planning.row import Row, evaluate
 from wideproof.planning.width import MOST_WEIGHTS, find_width
@@ -41,7 +41,7 @@ class Plan:
     rows: tuple[Row, ...]
     target_loss: float
     recommendation: Recommendation | None
-    proofs: tuple[Proof, ...]
+    proofs: tuple[ProofNeed, ...]
     conflicts: Conflicts
     notes: tuple[str, ...]
 

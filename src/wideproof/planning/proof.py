@@ -26,7 +26,7 @@ from wideproof.networks import FullyConnected, get_activation
 
 
 @dataclass(frozen=True)
-class Proof:
+class ProofNeed:
     """What a proof before training needs for one activation and preparation.
 
     Attributes
@@ -48,7 +48,7 @@ class Proof:
     def scale(self, width: int) -> float:
         """Return the scale of the outputs $A$ that makes `width` units enough.
 
-        >>> Proof("softplus", "unit", 400.0, Enclosed(0.1, 0.0)).scale(100)
+        >>> ProofNeed("softplus", "unit", 400.0, Enclosed(0.1, 0.0)).scale(100)
         2.0
         """
         return math.sqrt(self.need / width)
@@ -61,7 +61,7 @@ class Proof:
         )
 
 
-def proof_needs(prepared: Mapping[str, AnyDataset], activations: Sequence[str]) -> tuple[Proof, ...]:
+def proof_needs(prepared: Mapping[str, AnyDataset], activations: Sequence[str]) -> tuple[ProofNeed, ...]:
     r"""Return what a proof before training needs, the least first; empty for images, sequences and several outputs.
 
     Pairs whose smallest eigenvalue is undecided, and activations without a Lipschitz derivative, are left out.
@@ -88,5 +88,5 @@ def proof_needs(prepared: Mapping[str, AnyDataset], activations: Sequence[str]) 
             smallest = spectrum(limit_gram(network, data.x, names=["W1"])).smallest
             if smallest.low > 0:
                 need = activation.c_sigma * (2 * activation.smoothness * size / smallest.low) ** 2
-                found.append(Proof(name, steps, need, smallest))
+                found.append(ProofNeed(name, steps, need, smallest))
     return tuple(sorted(found, key=lambda one: one.need))
