@@ -1,0 +1,186 @@
+"""What the tests of certificates measure against: derivatives by automatic differentiation, and small problems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wideproof.certificates.anchor import Anchor, measure
+from wideproof.certificates.certify import scored
+from wideproof.certificates.graph import graph
+from wideproof.certificates.polish import polish
+from wideproof.data import AnyDataset, Dataset, ImageDataset, SequenceDataset
+from wideproof.networks import (
+    ConvResidual,
+    DeepReLU,
+    DeepRNN,
+    ElmanRNN,
+    FullyConnected,
+    Network,
+    Residual,
+    ResidualReLU,
+    get_activation,
+)
+from wideproof.networks.base import Gaussian
+
+ALL = ("recurrent", "input", "output")
+TINY: dict[str, Network] = {
+    "fully-connected": FullyConnected(4, 6, 3),
+    "fully-connected-hidden": FullyConnected(4, 9, 1, trained=("hidden",)),
+    "fully-connected-tanh-outputs": FullyConnected(4, 5, 2, get_activation("tanh"), outputs=2),
+    "fully-connected-relu": FullyConnected(4, 7, 2, get_activation("relu")),
+    "fully-connected-gelu": FullyConnected(4, 6, 2, get_activation("gelu")),
+    "residual": Residual(4, 5, 3, c_res=0.7),
+    "conv-residual": ConvResidual(2, 4, 3, 2),
+    "conv-residual-outputs": ConvResidual(2, 3, 4, 2, filter_size=5, activation=get_activation("tanh"), outputs=2),
+    "deep-relu": DeepReLU(4, 6, 3),
+    "deep-relu-widths": DeepReLU(4, (5, 7, 6), 3, trained=("hidden", "output")),
+    "residual-relu": ResidualReLU(4, 6, 3, residual_scale=0.4, trained=("hidden", "output")),
+    "elman-rnn": ElmanRNN(3, 9, 3, outputs=2),
+    "elman-rnn-all": ElmanRNN(3, 8, 4, outputs=1, trained=ALL),
+    "deep-rnn": DeepRNN(3, 9, 3, depth=2, outputs=1),
+    "deep-rnn-all": DeepRNN(3, 9, 3, depth=2, outputs=2, trained=(*ALL, "between")),
+}
+
+
+@cache
+def _functions(network: Network) -> tuple[Any, Any]:
+    """Outputs of the trained weights in one vector, and outputs, Jacobian and its directional derivative: compiled."""
+
+    def outputs(theta, params, x):
+        cuts = np.cumsum([params[name].size for name in network.trained_names])[:-1].tolist()
+        parts = dict(zip(network.trained_names, jnp.split(theta, cuts), strict=True))
+        moved = params | {name: part.reshape(params[name].shape) for name, part in parts.items()}
+        return network.scored(network.forward(network.linear(moved), x).outputs).ravel()
+
+    def pushed(theta, u, params, x):
+        def jacobian(theta):
+            out, back = jax.vjp(lambda t: outputs(t, params, x), theta)
+            return jax.vmap(lambda c: back(c)[0])(jnp.eye(out.size)), out
+
+        (jac, out), (change, _) = jax.jvp(jacobian, (theta,), (u,))
+        return out, jac, change
+
+    fast = {"xla_backend_optimization_level": 0}  # called some hundred times: compiling dominates
+    return jax.jit(outputs, compiler_options=fast), jax.jit(pushed, compiler_options=fast)
+
+
+class Reference:
+    """Outputs, Jacobian and second derivatives in the trained weights, in one vector, by automatic differentiation."""
+
+    def __init__(self, network: Network, params: Mapping[str, np.ndarray], x: np.ndarray) -> None:
+        self.network, self.names = network, network.trained_names
+        self.params = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
+        self.theta, self.x = self.flat(self.params), np.asarray(x, np.float64)
+        self._f, self._df = _functions(network)
+
+    def _pushed(self, theta: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        out, jac, change = self._df(theta, u, self.params, self.x)
+        return np.asarray(out), np.asarray(jac), np.asarray(change)
+
+    def flat(self, params: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the trained weights in one vector."""
+        return np.concatenate([np.asarray(params[name], np.float64).ravel() for name in self.names])
+
+    def unflat(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Return all weights, the trained ones out of `theta`."""
+        moved, start = dict(self.params), 0
+        for name in self.names:
+            size = moved[name].size
+            moved[name] = np.asarray(theta[start : start + size]).reshape(moved[name].shape)
+            start += size
+        return moved
+
+    def outputs(self, theta: np.ndarray) -> np.ndarray:
+        """All scored outputs, in one vector."""
+        return np.asarray(self._f(theta, self.params, self.x))
+
+    def jacobian(self, theta: np.ndarray) -> np.ndarray:
+        """One row for each scored output."""
+        return self._pushed(theta, np.zeros_like(theta))[1]
+
+    def both(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs and Jacobian."""
+        return self._pushed(theta, np.zeros_like(theta))[:2]
+
+    def hessians(self, theta: np.ndarray) -> np.ndarray:
+        """The dense second derivatives, outputs x parameters x parameters."""
+        return np.stack([self._pushed(theta, u)[2] for u in np.eye(theta.size)], axis=2)
+
+    def curvature(self, theta: np.ndarray, seed: int = 0, starts: int = 3, rounds: int = 30) -> float:
+        r"""Return a lower bound of $\|D^2 F\|$ by alternating maximization, which never decreases.
+
+        For a fixed u the best w and v of $\sum_i w_i D^2 f_i[u, v]$ are the leading singular vectors of $D^2 F[u, .]$.
+        """
+        rng, best = np.random.default_rng(seed), 0.0
+        for _ in range(starts):
+            u, last = rng.standard_normal(theta.size), 0.0
+            u /= np.linalg.norm(u)
+            for _ in range(rounds):
+                change = self._pushed(theta, u)[2]
+                values, vectors = np.linalg.eigh(change @ change.T)
+                size = math.sqrt(max(values[-1], 0.0))
+                if size <= last * (1 + 1e-6) or size == 0:
+                    break
+                u, last = change.T @ vectors[:, -1] / size, size
+            best = max(best, last, size)
+        return best
+
+
+def start(network: Network, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Draw from the network's own law, without compiling anything."""
+    half = {True: -1.0, False: 1.0}
+    return {
+        name: math.sqrt(law.variance) * rng.standard_normal(law.shape) if isinstance(law, Gaussian)
+        else np.array([half[2 * j >= law.shape[0]] for j in range(law.shape[0])])
+        for name, law in network.laws().items()
+    }  # fmt: skip
+
+
+def problem(network: Network, n: int = 4, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Weights at the start, inputs of norm about 1, and random targets."""
+    rng = np.random.default_rng(seed)
+    params = start(network, rng)
+    shape = network.input_shape
+    x = rng.standard_normal((n, *shape)) / math.sqrt(math.prod(shape[-1:]))
+    return params, x, rng.standard_normal((n, *network.output_shape))
+
+
+def at(
+    network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray,
+    sharp: bool = False, level: str = "enclosed",
+) -> Anchor:  # fmt: skip
+    """Everything the prover measures."""
+    return measure(graph(network), params, x, scored(network, y), level=level, sharp=sharp)
+
+
+def sphere(n: int, d: int, seed: int) -> np.ndarray:
+    """Uniform points on the unit sphere."""
+    x = np.random.default_rng(seed).standard_normal((n, d))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def signs(n: int, seed: int) -> np.ndarray:
+    """Random labels with both classes."""
+    y = np.random.default_rng(seed + 1000).choice([-1.0, 1.0], n)
+    y[:2] = 1.0, -1.0
+    return y
+
+
+def dataset(network: Network, x: np.ndarray, y: np.ndarray, task: str = "regression") -> AnyDataset:
+    """The data set of the kind that the network takes."""
+    kind = {"vectors": Dataset, "images": ImageDataset, "sequences": SequenceDataset}[network.data_kind]
+    return kind(x, y, task)
+
+
+def fitted(network: Network, n: int = 4, seed: int = 0) -> tuple[dict[str, np.ndarray], AnyDataset]:
+    """Weights that fit random targets near the outputs at the start, polished to rounding, and the data."""
+    params, x, noise = problem(network, n, seed)
+    y = np.asarray(network(params, x)) + 0.1 * noise
+    return polish(network, params, x, y).params, dataset(network, x, y)

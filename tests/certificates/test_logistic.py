@@ -1,0 +1,215 @@
+r"""The logistic loss: Lemma 5 ($\|p\| \ge \psi(L)$), the integrals, Theorem 3 on real runs, and fits at one point."""
+
+import dataclasses
+import math
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from tests.certificates.making import at, signs, sphere, start
+from wideproof.certificates.classify import certify_classifier
+from wideproof.certificates.lipschitz import lipschitz
+from wideproof.certificates.polish import polish
+from wideproof.certificates.theorems import _psi, least_loss, logistic_descent, loss_integrals
+from wideproof.certificates.widths import doubled
+from wideproof.data import Dataset
+from wideproof.errors import InputError
+from wideproof.networks import ElmanRNN, FullyConnected
+from wideproof_verify import verify
+
+
+def loss_vectors(rng, n, count=4000):
+    """Random vectors of losses, and the extremal ones: one large and the rest equal."""
+    losses = rng.exponential(size=(count, n)) * 10 ** rng.uniform(-4, 1, (count, 1))
+    losses[: count // 2, 1:] = losses[: count // 2, 1:2] * 10 ** rng.uniform(-6, 0, (count // 2, 1))
+    losses[: count // 4, 1:] = 0
+    return losses
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 50])
+def test_the_lower_bound_of_the_gradient(rng, n):
+    losses = loss_vectors(rng, n)
+    sizes = np.linalg.norm(-np.expm1(-losses), axis=1)
+    means = losses.mean(axis=1)
+    bound = _psi(means, n)
+    assert np.all(bound <= sizes * (1 + 1e-14))
+    assert np.all(sizes**2 <= n * np.minimum(1, means) * (1 + 1e-14))
+    assert (bound / sizes).max() > 0.6  # not vacuous
+    assert np.all(np.diff(_psi(np.sort(means), n)) >= -1e-16)
+
+
+def test_a_large_single_loss_is_not_treated_as_small():
+    """L ≤ 1 with one loss of 5: the factor 1 - 1/e for every loss would be false here."""
+    losses = np.array([5.0, 0.0, 0.0, 0.0, 0.0])
+    size, mean = np.linalg.norm(-np.expm1(-losses)), losses.mean()
+    assert mean <= 1
+    assert (1 - math.exp(-1)) * math.sqrt(5) * mean > size
+    assert _psi(np.array([mean]), 5)[0] <= size
+
+
+@pytest.mark.parametrize(("n", "low", "high"), [(4, 0.01, 0.69), (50, 1e-4, 2.0), (1, 0.3, 0.31)])
+def test_integrals_are_upper_bounds(n, low, high):
+    """Against 30 digits, within half a percent."""
+
+    def psi(x):
+        alpha = 1 - mpmath.e**-1
+        return max(alpha * min(1, mpmath.sqrt(n) * x), -mpmath.expm1(-n * x) / mpmath.sqrt(n), -mpmath.expm1(-x))
+
+    with mpmath.workdps(30):
+        points = mpmath.linspace(mpmath.log(low), mpmath.log(high), 40)
+        exact: list[Any] = [
+            mpmath.quad(lambda t, p=power: mpmath.exp(t) / psi(mpmath.exp(t)) ** p, points) for power in (1, 2)
+        ]
+    found = loss_integrals(low, high, n)
+    for value, truth in zip(found, exact, strict=True):
+        assert float(truth) * (1 - 1e-9) <= value <= float(truth) * 1.005
+
+
+def start_of(n, d, width, seed=0):
+    network = FullyConnected(d, width, 1, trained=("hidden",))
+    data = Dataset(sphere(n, d, seed), signs(n, seed), "binary")
+    return network, data, doubled(network, seed=seed)
+
+
+def course(network, data, params, eta, steps):
+    """Losses and path length of gradient descent on the mean logistic loss."""
+    a, w, scale = params["a"], params["W1"].copy(), math.sqrt(network.activation.c_sigma / network.width)
+    losses, paths = [], [0.0]
+    for _ in range(steps + 1):
+        z = data.x @ w.T
+        margins = data.y * (scale * np.logaddexp(0, z) @ a)
+        losses.append(float(np.logaddexp(0, -margins).mean()))
+        pull = -data.y * expit(-margins) / data.n
+        move = eta * (scale * a * expit(z) * pull[:, None]).T @ data.x
+        w -= move
+        paths.append(paths[-1] + float(np.linalg.norm(move)))
+    return np.array(losses), np.array(paths[:-1])
+
+
+@pytest.mark.parametrize(("n", "width", "target"), [(4, 1000, 0.3), (6, 4000, 0.3)])
+def test_the_path_theorem_on_a_run(n, width, target):
+    network, data, params = start_of(n, 40, width)
+    found = certify_classifier(network, params, data, target_loss=target).descent
+    assert found is not None
+    assert found.loss == pytest.approx(math.log(2), rel=1e-9)
+    losses, paths = course(network, data, params, found.eta, found.steps)
+    reached = int(np.argmax(losses <= target))
+    assert losses[reached] <= target
+    assert 0 < reached <= found.steps
+    assert np.all(np.diff(losses[: reached + 1]) < 0)
+    assert np.all(paths[: reached + 1] < found.radius)
+    assert paths[reached] > 0.02 * found.radius
+
+
+def test_the_claims_satisfy_the_theorem(rng):
+    """Every inequality of Theorem 3, from the claimed numbers alone."""
+    network, data, params = start_of(4, 40, 1000)
+    anchor = at(network, params, data.x, data.y)
+    f = certify_classifier(network, params, data, target_loss=0.3).descent
+    assert f is not None
+    n, (inner, outer), (first, last) = f.n, f.staircase.radii, f.staircase.constants
+    assert inner == f.inner < outer
+    m_inner, m = first * inner, first * inner + last * (outer - inner)
+    b = f.S + m
+    assert m <= f.s
+    assert f.c / n * (f.s * inner - first * inner**2 / 2) >= f.first_integral
+    assert outer >= inner + f.eta * b * math.sqrt(f.loss / n)
+    assert f.eta <= 2 * (1 - f.c) / ((b * b / 4 + last * math.sqrt(n * min(1, f.loss))) / n)
+    assert f.steps >= n**2 * f.second_integral / (f.c * f.eta * (f.s - m_inner) ** 2)
+    assert first >= lipschitz(anchor, inner).value * (1 - 1e-12)
+    assert last >= lipschitz(anchor, outer).value * (1 - 1e-12)
+
+
+def test_the_least_loss_is_where_the_theorem_ends():
+    network, data, params = start_of(4, 40, 1000)
+    anchor = at(network, params, data.x, data.y)
+
+    def constant(radius):
+        return lipschitz(anchor, radius).value
+
+    least = least_loss(4, math.log(2), anchor.s, anchor.S, constant)
+    assert least is not None
+    assert least.epsilon < 0.3
+    for factor, passes in ((1.05, True), (0.9, False)):
+        found = logistic_descent(4, math.log(2), factor * least.epsilon, anchor.s, anchor.S, constant)
+        assert (found is not None) == passes
+
+
+@pytest.mark.parametrize(
+    ("loss", "epsilon", "s", "kink"), [(0.5, 0.6, 1.0, math.inf), (0.5, 0.1, 0.0, math.inf), (0.5, 0.1, 1.0, 0.0)]
+)
+def test_nothing_is_concluded_from_nothing(loss, epsilon, s, kink):
+    """A target above the loss, no singular value, no room before a kink; the same with room and s passes."""
+    assert logistic_descent(4, loss, epsilon, s, 2.0, lambda radius: 0.0, kink=kink) is None
+    assert logistic_descent(4, 0.5, 0.1, 1.0, 2.0, lambda radius: 0.0) is not None
+
+
+@pytest.fixture(scope="module")
+def fit():
+    """One hidden layer that fits six labels to rounding."""
+    network = FullyConnected(5, 40, 1)
+    data = Dataset(sphere(6, 5, 0), signs(6, 0), "binary")
+    return network, polish(network, start(network, np.random.default_rng(0)), data.x, data.y).params, data
+
+
+def test_a_fit_is_certified_and_verified(tmp_path, fit):
+    network, params, data = fit
+    found = certify_classifier(network, params, data, target_loss=0.9)
+    assert found.certificate is not None
+    assert found.certificate.theorem == "fit"
+    assert 0.999 < found.margin <= 1.0 + 1e-9
+    assert found.loss == pytest.approx(math.log1p(math.exp(-1)), rel=1e-9)
+    assert verify(found.certificate.save(tmp_path / "fit")).answer == "proved"
+
+
+def test_a_fit_claimed_too_well_is_not_proved(tmp_path, fit):
+    network, params, data = fit
+    found = certify_classifier(network, params, data, target_loss=0.9).certificate
+    assert found is not None
+    for name, factor in (("margin", 1 + 1e-9), ("loss", 1 - 1e-9)):
+        better = dataclasses.replace(found, claims={**found.claims, name: found.claims[name] * factor})
+        assert verify(better.save(tmp_path / name)).answer == "not proved"
+
+
+def test_a_wrong_side_is_an_obstacle(fit):
+    network, params, data = fit
+    y = data.y.copy()
+    y[3] = -y[3]
+    found = certify_classifier(network, params, Dataset(data.x, y, "binary"), target_loss=5.0)
+    assert found.certificate is None
+    assert found.obstacle is not None
+    assert found.obstacle.quantity == "margin"
+    assert found.margin == pytest.approx(-1, rel=1e-6)
+
+
+def test_a_path_is_certified_and_verified(tmp_path):
+    network, data, params = start_of(4, 10, 400)
+    found = certify_classifier(network, params, data, target_loss=0.65)
+    assert found.certificate is not None
+    assert found.certificate.theorem == "logistic"
+    assert verify(found.certificate.save(tmp_path / "path")).answer == "proved"
+
+
+def test_several_classes_have_a_margin_and_no_loss(tmp_path):
+    network = FullyConnected(5, 40, 1, outputs=3)
+    x = sphere(4, 5, 0)
+    y = 2 * np.eye(3)[[0, 1, 2, 0]] - 1
+    params = polish(network, start(network, np.random.default_rng(0)), x, y).params
+    found = certify_classifier(network, params, Dataset(x, y, "multiclass"))
+    assert found.margin == pytest.approx(2, rel=1e-6)
+    assert math.isnan(found.loss)
+    assert found.certificate is not None
+    assert verify(found.certificate.save(tmp_path / "classes")).answer == "proved"
+
+
+def test_sequences_and_regression_are_turned_away():
+    network = FullyConnected(5, 8, 1)
+    data = Dataset(sphere(4, 5, 0), np.arange(4.0), "regression")
+    with pytest.raises(InputError, match="needs labels"):
+        certify_classifier(network, {}, data)
+    recurrent = ElmanRNN(4, 8, 3)
+    with pytest.raises(InputError, match="one answer"):
+        certify_classifier(recurrent, {}, data)
