@@ -90,6 +90,7 @@ def test_one_process_is_no_job():
         launch(["gram"], 1)
 
 
+@pytest.mark.slow
 def test_ring_of_three_devices(tmp_path):
     """Three devices in one process: padded shares, an odd ring, several outputs, two sets."""
     from tests.cases import NETWORKS

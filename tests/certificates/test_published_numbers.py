@@ -130,7 +130,7 @@ def thresholds(depth, seed):
     return plain.s**2, at_zero.per_example, at_zero.batch, lipschitz(sharp, 0.0).value, each, best
 
 
-@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("depth", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_residual_that_can_be_certified_after_training(depth):
     """One draw against one draw: they scatter by 2 to 16 %, so that two of them differ by up to a quarter."""
     assert thresholds(depth, 0)[-1] == pytest.approx(PUBLISHED[depth][-1], rel=0.24)

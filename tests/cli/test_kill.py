@@ -56,7 +56,7 @@ def step(folder):
         return 0
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [pytest.param(m, marks=pytest.mark.slow if m == "momentum" else ()) for m in MODES])
 def test_kill_9_and_resume(cli, tmp_path, unbroken, mode):
     process = started(tmp_path, mode, "run")
     process.kill()

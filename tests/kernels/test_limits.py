@@ -14,6 +14,14 @@ from wideproof.errors import InputError
 from wideproof.kernels import gram, limit_gram, nngp
 from wideproof.networks import ConvResidual, DeepRNN, ElmanRNN, FullyConnected, Residual, get_activation
 
+# Networks whose compilation is long, and whose family has a quicker member here.
+VARIANTS = ("conv-residual-outputs", "deep-rnn-all")
+
+
+def slow(name):
+    return pytest.param(name, marks=pytest.mark.slow)
+
+
 X4 = np.array([(1, 0, 0), (0, 1, 0), (0.6, 0.8, 0), (-0.6, 0, 0.8)])
 XC = np.array([[[1, 2, 0, -1], [0, 1, 1, 2]], [[2, -1, 1, 0], [1, 0, -2, 1]], [[0, 1, 3, 1], [-1, 2, 0, 1]]], float)
 XC /= np.linalg.norm(XC, axis=(1, 2), keepdims=True)
@@ -179,7 +187,7 @@ def spread_out(network, limit):
     return np.kron(limit, np.eye(outputs))
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [slow(n) if n in VARIANTS else n for n in NETWORKS])
 def test_mean_of_finite_networks(name, rng):
     width, seeds = (128, 40) if "conv" in name or "rnn" in name else (256, 50)
     network = wide(NETWORKS[name], width)
@@ -192,7 +200,9 @@ def test_mean_of_finite_networks(name, rng):
     assert max(scores.values()) < 4, scores
 
 
-@pytest.mark.parametrize("name", ["residual", "deep-relu", "residual-relu", "elman-rnn", "deep-rnn", "conv-residual"])
+@pytest.mark.parametrize(
+    "name", ["residual", "deep-relu", "residual-relu", "elman-rnn", "deep-rnn", slow("conv-residual")]
+)
 def test_covariance_of_the_outputs(name, rng):
     network = wide(NETWORKS[name], 128)
     x = rng.normal(size=(3, *network.input_shape)) / 2
@@ -284,7 +294,7 @@ def test_recurrent_kernel_is_the_sum_over_equal_lags(rng):
     np.testing.assert_allclose(deep, found.blocks["W"], atol=1e-12 * deep.matrix.max())
 
 
-@pytest.mark.parametrize("name", ["fully-connected", "deep-relu", "conv-residual", "elman-rnn"])
+@pytest.mark.parametrize("name", ["fully-connected", "deep-relu", slow("conv-residual"), "elman-rnn"])
 def test_tiles_and_two_sets_change_nothing(name, rng):
     network = NETWORKS[name]
     x = rng.normal(size=(7, *network.input_shape))
