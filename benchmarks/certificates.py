@@ -22,6 +22,7 @@ from peers.common import RESULTS, machine, write_json
 
 import wideproof as wp
 from wideproof.certificates.certify import Attempt, certify
+from wideproof.certificates.enclosure import FUNCTIONS
 from wideproof.certificates.polish import polish
 from wideproof.certificates.widths import doubled, width_needed
 from wideproof.data import AnyDataset, Dataset
@@ -103,18 +104,18 @@ def confirmed(attempt: Attempt, steps: int) -> str:
     if network.depth != 1:
         return "not run"
     scale = np.sqrt(network.activation.c_sigma / network.width)
-    value, slope, x, y = network.activation.value, network.activation.derivative, made.x, made.y
+    (value, slope, _), x, y = FUNCTIONS[network.activation.name], made.x, made.y
     path, rho, both = 0.0, found.rho, "output" in network.trained
     for k in range(steps):
         z = x @ w.T
-        hidden = scale * np.asarray(value(z), np.float64)
+        hidden = scale * value(z)
         r = hidden @ a - y
         size = float(np.linalg.norm(r))
         if size > rho * (1 - found.rate) ** k * (1 + 1e-9) + 1e-12 or path > found.radius:
             return f"VIOLATED at step {k}"
         if size < 1e-10 * rho:
             return f"held for {k} steps, to the end"
-        dw = ((r[:, None] * np.asarray(slope(z), np.float64)) * (scale * a)).T @ x
+        dw = ((r[:, None] * slope(z)) * (scale * a)).T @ x
         da = hidden.T @ r if both else np.zeros_like(a)
         path += found.eta * float(np.sqrt((dw**2).sum() + (da**2).sum()))
         w -= found.eta * dw

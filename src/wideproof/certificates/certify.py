@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.certificate import Certificate
@@ -93,7 +94,7 @@ class Attempt:
 
 def certify(
     network: Network,
-    params: Mapping[str, np.ndarray],
+    params: Mapping[str, ArrayLike],
     data: AnyDataset,
     *,
     level: Level = "enclosed",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.certificate import Certificate
@@ -45,7 +46,7 @@ class Classified:
 
 def certify_classifier(
     network: Network,
-    params: Mapping[str, np.ndarray],
+    params: Mapping[str, ArrayLike],
     data: AnyDataset,
     *,
     target_loss: float | None = None,

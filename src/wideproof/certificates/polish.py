@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
+from jax.typing import ArrayLike
 
 from wideproof.kernels import gram
 from wideproof.networks import Network
@@ -45,7 +46,7 @@ class Polished:
 
 @double
 def polish(
-    network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray, *, steps: int = 60
+    network: Network, params: Mapping[str, ArrayLike], x: np.ndarray, y: np.ndarray, *, steps: int = 60
 ) -> Polished:
     """Take Gauss-Newton steps until the residual stops falling; each is damped until it reduces the residual.
 
