@@ -7,6 +7,7 @@ A folder holds it all: `problem.json`, the training run in `run/`, the proof rat
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -100,7 +101,7 @@ def _train(
 ) -> tuple[Run, tuple[Ratio, ...]]:
     """Train in doubling segments, with a look at the proof ratio after each, until it is comfortable."""
     place, notes = folder / RUN, folder / RATIOS
-    ratios = [Ratio(*row) for row in read_json(notes)["ratios"]] if notes.exists() else []
+    ratios = _read_ratios(notes)
     if place.exists():
         run = Run.load(place)
         if run.data.digest != data.digest or run.network != network:
@@ -118,7 +119,8 @@ def _train(
         if ratios[-1].step < run.step:
             tell(f"looking at the proof ratio after {run.step} steps")
             ratios.append(_ratio(network, run, data))
-            write_json(notes, {"ratios": [list(ratio) for ratio in ratios]})
+            rows = [[value if math.isfinite(value) else None for value in ratio] for ratio in ratios]
+            write_json(notes, {"ratios": rows})
         done = run.status in (Status.DIVERGED, Status.TARGET) or ratios[-1].h < COMFORTABLE
         if done or run.step >= recipe.steps:
             return run, tuple(ratios)
@@ -126,12 +128,18 @@ def _train(
         run = resume(place, steps=min(2 * run.step, recipe.steps), progress=progress)
 
 
+def _read_ratios(path: Path) -> list[Ratio]:
+    if not path.exists():
+        return []
+    return [Ratio(*(math.inf if value is None else value for value in row)) for row in read_json(path)["ratios"]]
+
+
 def _ratio(network: Network, run: Run, data: AnyDataset) -> Ratio:
     attempt = certify(network, run.params, data, level="float64")
     assert attempt.anchor is not None
     blocked = attempt.obstacle is not None and attempt.obstacle.quantity == "kink"
-    h = min(attempt.h, 1e300)
-    return Ratio(run.step, attempt.anchor.residual, attempt.anchor.s, max(h, 0.5) if blocked else h, _moved(run))
+    h = max(attempt.h, 0.5) if blocked else attempt.h
+    return Ratio(run.step, attempt.anchor.residual, attempt.anchor.s, h, _moved(run))
 
 
 def _moved(run: Run) -> float:

@@ -80,6 +80,7 @@ def prove_command(
 
     if source is None:
         source, classes, limit = SOURCE, classes or CLASSES, EXAMPLES if limit is None else limit
+    units = _units(width)
     silent = quiet or json
 
     def say(text: str) -> None:
@@ -87,16 +88,16 @@ def prove_command(
             typer.echo(text, err=True)
 
     options = {"c_res": c_res, "residual_scale": residual_scale, "filter_size": filter_size}
-    if width != "auto" and network is not None:
+    if units is not None and network is not None:
         data, model = find_problem(
             source, target, classes, limit, header, kind, task, prepare=prepare, network=network, depth=depth,
-            trained=trained, width=_number(width), activation=activation, **options,
+            trained=trained, width=units, activation=activation, **options,
         )  # fmt: skip
     else:
         family = network or FAMILIES[kind or "vectors"]
         kind = kind or _kind_of(family)
         loaded = find_data(source, target, classes, limit, header, kind, task)
-        data, model = _planned(loaded, family, width, depth, prepare, trained, activation, say, **options)
+        data, model = _planned(loaded, family, units, depth, prepare, trained, activation, say, **options)
     folder = out or new_name(Path("proofs"), data.name.partition(":")[0])
     say(f"{data}\n{model}")
     recipe = Recipe(steps=steps, seed=seed, step_size=step_size if step_size == "safe" else float(step_size))
@@ -120,7 +121,7 @@ def _kind_of(family: str) -> str | None:
 def _planned(
     data: AnyDataset,
     family: str,
-    width: str,
+    units: int | None,
     depth: int | None,
     prepare: str,
     trained: str | None,
@@ -154,12 +155,14 @@ def _planned(
     changes: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if trained is not None:
         changes["trained"] = tuple(part.strip() for part in trained.split(","))
-    if width != "auto":
-        changes["width"] = _number(width)
+    if units is not None:
+        changes["width"] = units
     return prepared(data, found.recommendation.row.candidate.preparation), dataclasses.replace(model, **changes)
 
 
-def _number(width: str) -> int:
+def _units(width: str) -> int | None:
+    if width == "auto":
+        return None
     if not width.isdigit() or int(width) < 1:
         raise InputError(f"--width is auto or a whole number of at least 1, got {width!r}")
     return int(width)

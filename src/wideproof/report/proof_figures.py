@@ -29,6 +29,7 @@ _STYLE = {
     "legend.frameon": True, "legend.framealpha": 0.0, "legend.edgecolor": "none",
 }  # fmt: skip
 _DECADES = 3  # of the residual, that the proven bound is drawn for
+LARGEST = 1e60  # a proof ratio above this is rounding in an eigenvalue of zero
 
 
 class Drawn(NamedTuple):
@@ -90,9 +91,9 @@ def loss_figure(proof: Proof) -> Figure | None:
 @_styled
 def ratio_figure(proof: Proof) -> Figure | None:
     """Draw the proof ratio h along the training, at the anchor, and the line ½ below which one constant suffices."""
-    known = [ratio for ratio in proof.ratios if 0 < ratio.h < np.inf]
+    known = [ratio for ratio in proof.ratios if 0 < ratio.h < LARGEST]
     last = proof.attempt.h
-    anchored = proof.attempt.anchor is not None and 0 < last < np.inf
+    anchored = proof.attempt.anchor is not None and 0 < last < LARGEST
     if not known:
         return None
     figure, (axes,) = _panels(2.9, [1.0])

@@ -1,0 +1,91 @@
+"""`wideproof prove` and `verify`: from data to a verdict, its files, and going on after an interruption."""
+
+import json
+
+import numpy as np
+import pytest
+
+from wideproof.networks import FullyConnected
+from wideproof.proving import prove
+from wideproof.training import Recipe, train
+from wideproof_verify import verify
+
+SPHERE = "sphere:n=6,d=4,separation=0.5,seed=1"
+SMALL = (SPHERE, "--network", "fully-connected", "--width", 64, "--depth", 1)
+
+
+def test_a_proof_with_all_its_files(cli, tmp_path):
+    answer = cli("prove", *SMALL, "--out", "proof")
+    assert answer.code == 0, answer
+    assert answer.out.startswith("Proved: from these weights, gradient descent fits all 6 examples")
+    assert "verifying in ball arithmetic" in answer.err
+    folder = tmp_path / "proof"
+    assert {path.name for path in folder.iterdir()} == {"run", "ratios.json", "certificate", "figures", "report.html"}
+    assert verify(folder / "certificate").answer == "proved"
+    again = cli("verify", "proof/certificate")
+    assert (again.code, again.out.splitlines()[0].partition(":")[0]) == (0, "proved")
+
+    # The same command finds everything there and comes to the same end.
+    before = (folder / "certificate" / "certificate.json").read_bytes()
+    repeated = cli("prove", *SMALL, "--out", "proof", "--json")
+    found = json.loads(repeated.out)
+    assert (repeated.code, found["proved"], found["verdict"]["answer"]) == (0, True, "proved")
+    assert (folder / "certificate" / "certificate.json").read_bytes() == before
+    ratios = [ratio["h"] for ratio in found["ratios"]]
+    assert ratios[0] > 0.5
+    assert ratios[-1] < ratios[0]
+
+    # Another problem does not go into the same folder, and an altered certificate proves nothing.
+    other = cli("prove", *SMALL[:-1], 2, "--out", "proof")
+    assert (other.code, "another problem" in other.err) == (2, True)
+    text = before.decode().replace('"theorem": "descent"', '"theorem": "existence"')
+    (folder / "certificate" / "certificate.json").write_text(text)
+    altered = cli("verify", "proof/certificate")
+    assert (altered.code, altered.out.partition(":")[0]) == (2, "malformed")
+
+
+def test_contradictions_are_proved_impossible(cli, tmp_path):
+    (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
+    answer = cli("prove", "clash.csv", "--network", "fully-connected", "--width", 32, "--out", "proof")
+    assert answer.code == 1, answer
+    assert "Proved impossible" in answer.out
+    assert verify(tmp_path / "proof" / "certificate").answer == "proved"
+
+
+def test_too_few_parameters_are_not_proved(cli, tmp_path):
+    answer = cli("prove", "sphere:n=40,d=3,separation=0.1,seed=1", "--network", "fully-connected", "--width", 2,
+                 "--depth", 1, "--steps", 20, "--out", "proof")  # fmt: skip
+    assert answer.code == 2
+    assert answer.out.startswith("Not proved")
+    assert not (tmp_path / "proof" / "certificate").exists()
+    assert (tmp_path / "proof" / "report.html").exists()
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("--width", "wide"), "--width is auto or a whole number"),
+    (("--width", 0), "--width is auto or a whole number"),
+    (("--network", "transformer", "--width", 8), "there is no network"),
+])  # fmt: skip
+def test_bad_options_are_one_sentence(cli, tmp_path, arguments, words):
+    answer = cli("prove", SPHERE, *arguments, "--out", "proof", "--quiet")
+    assert answer.code == 2
+    assert words in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_certificate_is_malformed(cli):
+    assert cli("verify", "nowhere").code == 2
+
+
+def test_training_in_segments_ends_with_the_same_bits(tmp_path):
+    """Stopping to look at the proof ratio does not change what is trained."""
+    from wideproof.data import load
+
+    data, network = load(SPHERE), FullyConnected(4, 64, 1)
+    found = prove(data, network, folder=tmp_path / "proof", recipe=Recipe(steps=100, step_size=0.05))
+    assert found.run is not None
+    whole = train(network, data, Recipe(steps=found.run.step, step_size=0.05))
+    assert all(np.array_equal(found.run.params[name], whole.params[name]) for name in whole.params)
+    assert found.ratios[0].step == 0
+    assert found.ratios[0].moved == 0
+    assert found.predicted is not None
