@@ -131,7 +131,8 @@ def _train(
 def _read_ratios(path: Path) -> list[Ratio]:
     if not path.exists():
         return []
-    return [Ratio(*(math.inf if value is None else value for value in row)) for row in read_json(path)["ratios"]]
+    rows = read_json(path)["ratios"]
+    return [Ratio(row[0], *(math.inf if value is None else value for value in row[1:])) for row in rows]
 
 
 def _ratio(network: Network, run: Run, data: AnyDataset) -> Ratio:
