@@ -1,5 +1,7 @@
 """Every network once, small: contract tests run over this table."""
 
+import pytest
+
 from wideproof.networks import (
     ConvResidual,
     DeepReLU,
@@ -27,3 +29,16 @@ NETWORKS: dict[str, Network] = {
     "deep-rnn-all": DeepRNN(4, 8, 4, depth=2, trained=("recurrent", "input", "between", "output")),
     "residual-relu": ResidualReLU(input_dim=5, width=8, depth=3, residual_scale=0.4),
 }
+
+# Second members of a family, which take as long to compile as the first.
+VARIANTS = ("residual-one-layer", "conv-residual-outputs", "deep-relu-widths", "elman-rnn-all", "deep-rnn-all")
+
+
+def each_network(values: str = "networks") -> list:
+    """Return every network (or its name) as a parameter, with the variants as slow tests."""
+    return [
+        pytest.param(
+            name if values == "names" else network, id=name, marks=pytest.mark.slow if name in VARIANTS else ()
+        )
+        for name, network in NETWORKS.items()
+    ]

@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
 
-from tests.cases import NETWORKS
+from tests.cases import NETWORKS, each_network
 from wideproof.errors import InputError
 from wideproof.kernels import gram, limit_gram, nngp
 from wideproof.networks import ConvResidual, DeepRNN, ElmanRNN, FullyConnected, Residual, get_activation
-
-# Networks whose compilation is long, and whose family has a quicker member here.
-VARIANTS = ("conv-residual-outputs", "deep-rnn-all")
 
 
 def slow(name):
@@ -187,7 +184,7 @@ def spread_out(network, limit):
     return np.kron(limit, np.eye(outputs))
 
 
-@pytest.mark.parametrize("name", [slow(n) if n in VARIANTS else n for n in NETWORKS])
+@pytest.mark.parametrize("name", each_network("names"))
 def test_mean_of_finite_networks(name, rng):
     width, seeds = (128, 40) if "conv" in name or "rnn" in name else (256, 50)
     network = wide(NETWORKS[name], width)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.cases import NETWORKS
+from tests.cases import each_network
 from tests.networks import reference
 from wideproof.errors import InputError
 from wideproof.networks import (
@@ -63,7 +63,7 @@ def relative(a, b):
     return np.max(np.abs(a - b)) / np.max(np.abs(b))
 
 
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("network", each_network())
 def test_forward_features_and_gradient_agree_with_the_reference(network, rng):
     params = network.init(seed=3)
     x, c = batch(network, rng)
@@ -81,7 +81,7 @@ def test_forward_features_and_gradient_agree_with_the_reference(network, rng):
         assert relative(np.asarray(value), expected[name]) < 1e-12, name
 
 
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("network", each_network())
 def test_gradient_agrees_with_finite_differences(network, rng):
     params = network.init(seed=5)
     x, c = batch(network, rng)
