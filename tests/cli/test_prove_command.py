@@ -89,3 +89,24 @@ def test_training_in_segments_ends_with_the_same_bits(tmp_path):
     assert found.ratios[0].step == 0
     assert found.ratios[0].moved == 0
     assert found.predicted is not None
+
+
+def test_an_interruption_says_how_to_go_on(cli, tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wideproof.proving.train", interrupted)
+    answer = cli("prove", *SMALL, "--out", "proof")
+    assert (answer.code, "the same command with --out proof goes on" in answer.err) == (2, True)
+
+
+def test_the_kind_of_data_decides_the_network(cli, monkeypatch):
+    """A generator has a kind of its own, so sequences get a recurrent network without being told."""
+    from wideproof.errors import InputError
+
+    def stop(data, **options):
+        raise InputError(f"planned {options['networks'][0]}")
+
+    monkeypatch.setattr("wideproof.planning.plan", stop)
+    assert "planned elman-rnn" in cli("prove", "sequences:n=4,length=3,features=4,separation=0.5").err
+    assert "planned fully-connected" in cli("prove", SPHERE).err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,7 @@ from wideproof.cli.options import (
     Trained,
     find_data,
     find_problem,
+    kind_for,
     print_json,
 )
 from wideproof.cli.train import new_name, progress_bar
@@ -74,6 +76,7 @@ def prove_command(
     it is proved, 1 if zero loss is proved impossible, 2 if neither. An interrupted proof goes on with the same command
     and --out.
     """
+    from wideproof.planning.candidates import kind_of
     from wideproof.proving import prove
     from wideproof.report import proof_text, save_report
     from wideproof.training import Recipe
@@ -94,28 +97,25 @@ def prove_command(
             trained=trained, width=units, activation=activation, **options,
         )  # fmt: skip
     else:
-        family = network or FAMILIES[kind or "vectors"]
-        kind = kind or _kind_of(family)
+        kind = kind or (kind_for(source, [network]) if network else None)
         loaded = find_data(source, target, classes, limit, header, kind, task)
+        family = network or FAMILIES[kind_of(loaded)]
         data, model = _planned(loaded, family, units, depth, prepare, trained, activation, say, **options)
     folder = out or new_name(Path("proofs"), data.name.partition(":")[0])
     say(f"{data}\n{model}")
     recipe = Recipe(steps=steps, seed=seed, step_size=step_size if step_size == "safe" else float(step_size))
-    with progress_bar(steps, silent) as bar:
-        proof = prove(data, model, folder=folder, recipe=recipe, sharp=sharp, stage=say, progress=bar)
+    try:
+        with progress_bar(steps, silent) as bar:
+            proof = prove(data, model, folder=folder, recipe=recipe, sharp=sharp, stage=say, progress=bar)
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted: the same command with --out {shlex.quote(str(folder))} goes on from here", err=True)
+        raise typer.Exit(2) from None
     save_report(proof, folder)
     if json:
         print_json(proof.to_dict())
     else:
         typer.echo(proof_text(proof))
     raise typer.Exit(0 if proof.proved else 1 if proof.impossible else 2)
-
-
-def _kind_of(family: str) -> str | None:
-    from wideproof.networks import NETWORKS
-
-    named = NETWORKS.get(family)
-    return None if named is None or named.data_kind == "vectors" else named.data_kind
 
 
 def _planned(
