@@ -12,8 +12,8 @@ from scipy.special import expit
 from tests.certificates.making import at, signs, sphere, start
 from wideproof.certificates.classify import certify_classifier
 from wideproof.certificates.lipschitz import lipschitz
+from wideproof.certificates.logistic_loss import _psi, least_loss, logistic_descent, loss_integrals
 from wideproof.certificates.polish import polish
-from wideproof.certificates.theorems import _psi, least_loss, logistic_descent, loss_integrals
 from wideproof.certificates.widths import doubled
 from wideproof.data import Dataset
 from wideproof.errors import InputError

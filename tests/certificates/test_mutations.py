@@ -15,7 +15,8 @@ from tests.certificates.making import Reference, at, dataset, problem
 from tests.certificates.rewriting import flip, parts, put
 from wideproof.certificates.certify import certify, descent_claims
 from wideproof.certificates.lipschitz import lipschitz
-from wideproof.certificates.theorems import Staircase, descent
+from wideproof.certificates.squared_loss import descent
+from wideproof.certificates.staircase import Staircase
 from wideproof.networks import DeepReLU, FullyConnected, Network, from_config
 from wideproof_verify import verify
 

@@ -9,7 +9,8 @@ from tests.certificates.making import at, signs, sphere, start
 from wideproof.certificates.certify import certify
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.polish import polish
-from wideproof.certificates.theorems import _one_constant, descent
+from wideproof.certificates.squared_loss import descent
+from wideproof.certificates.staircase import _one_constant
 from wideproof.certificates.widths import doubled, width_needed
 from wideproof.data import Dataset
 from wideproof.errors import InputError

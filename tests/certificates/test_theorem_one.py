@@ -7,16 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from wideproof.certificates.theorems import (
-    Staircase,
-    above,
-    below,
-    climb,
-    descent,
-    existence,
-    proof_ratio,
-    steps_to,
-)
+from wideproof.certificates.squared_loss import descent, existence, proof_ratio, steps_to
+from wideproof.certificates.staircase import Staircase, above, below, climb
 
 ROUNDING = 1e-11  # of float64 gradient descent over some thousand steps, relative to the start
 

@@ -15,17 +15,9 @@ from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.certificate import Certificate
 from wideproof.certificates.graph import graph
 from wideproof.certificates.lipschitz import closest_to_a_kink, lipschitz, sign_slack
-from wideproof.certificates.theorems import (
-    Descent,
-    Existence,
-    NestedSets,
-    Staircase,
-    climb,
-    descent,
-    existence,
-    nested,
-    proof_ratio,
-)
+from wideproof.certificates.nested import NestedSets, climb_nested
+from wideproof.certificates.squared_loss import Descent, Existence, descent, existence, proof_ratio
+from wideproof.certificates.staircase import Staircase, climb
 from wideproof.data import AnyDataset, SequenceDataset
 from wideproof.data.conflicts import conflicts, half_square
 from wideproof.data.geometry import groups_of_equal_rows
@@ -177,7 +169,7 @@ def _descend(
     if stairs is not None:
         return conclude(stairs), None
     known = nested_sets(anchor, network, params, data.x)
-    if known is not None and (both := nested(rho, anchor.s, known)) is not None:
+    if known is not None and (both := climb_nested(rho, anchor.s, known)) is not None:
         return conclude(both[0]), both[1]
     return None, None
 

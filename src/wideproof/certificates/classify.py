@@ -20,7 +20,7 @@ from wideproof.certificates.certify import Level, Obstacle
 from wideproof.certificates.enclosure import UP, Ball
 from wideproof.certificates.graph import graph
 from wideproof.certificates.lipschitz import kink_radius, lipschitz
-from wideproof.certificates.theorems import LogisticDescent, least_loss, logistic_descent
+from wideproof.certificates.logistic_loss import LogisticDescent, least_loss, logistic_descent
 from wideproof.data import AnyDataset
 from wideproof.errors import InputError
 from wideproof.networks import Network

@@ -1,0 +1,59 @@
+"""Theorem 1 on sets smaller than balls, for one hidden layer whose output weights are trained too."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from wideproof.certificates.staircase import Staircase
+
+
+class NestedSets(NamedTuple):
+    r"""What is known at the start of a network with one hidden layer whose output weights are trained too."""
+
+    scale: float
+    lipschitz: float
+    smoothness: float
+    inputs: float  # the spectral norm of all inputs
+    longest: float  # the longest input
+    largest: float  # the largest output weight
+    row: float  # the largest norm of a unit's activations over the examples
+
+
+def climb_nested(
+    rho: float, s: float, known: NestedSets, cells: int = 2000
+) -> tuple[Staircase, tuple[float, ...]] | None:
+    r"""Run Theorem 1 on sets in which every single output weight stays small, and return the bounds $A_j$ as well.
+
+    Along the path $|\delta a_j| \le \bar a$, from the time integral $\sum \eta \|r_k\| \le \int dt / (s - M)$.
+    """
+    q = known.scale * known.inputs * known.lipschitz
+    p = known.scale * known.inputs * known.longest * known.smoothness
+    step = 2 * rho / s / cells
+    m = whole = time = 0.0
+    radii, constants, bounds = [], [], []
+    cap = known.largest
+    for j in range(1, 2 * cells + 1):
+        t = j * step
+        for _ in range(60):
+            constant = (p * cap / 2 + math.hypot(p * cap / 2, q)) * (1 + 1e-12)
+            next_m = m + constant * step
+            if not next_m < s:
+                return None
+            next_time = time + step / (s - next_m)
+            moved = min(t, known.scale * cap * known.lipschitz * known.inputs * next_time)
+            needed = known.scale * (known.row + known.lipschitz * known.inputs * moved) * next_time
+            wanted = (known.largest + min(t, needed)) * (1 + 1e-9)
+            if cap > wanted * (1 - 1e-10):
+                break
+            cap = wanted * (1 + 1e-8)
+        else:
+            return None
+        whole += m * step + constant * step * step / 2
+        m, time = next_m, next_time
+        radii.append(t)
+        constants.append(constant)
+        bounds.append(cap)
+        if rho - s * t + whole < -1e-12 * rho:
+            return Staircase(tuple(radii), tuple(constants)), tuple(bounds)
+    return None
