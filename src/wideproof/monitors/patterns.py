@@ -1,0 +1,45 @@
+"""Activation patterns: which units are active, how many change, how many are close to changing."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def active(values: ArrayLike, at_zero: bool = False) -> np.ndarray:
+    r"""Return the mask $1\{z > 0\}$, or $1\{z \ge 0\}$ where the paper counts zero as active."""
+    z = np.asarray(values)
+    return z >= 0 if at_zero else z > 0
+
+
+def flips(mask: ArrayLike, other: ArrayLike) -> np.ndarray:
+    """Return how many units differ between two patterns, for every example (the last axis is summed).
+
+    Examples
+    --------
+    >>> flips([[True, False]], [[True, True]])
+    array([1])
+    """
+    return np.count_nonzero(np.asarray(mask) != np.asarray(other), axis=-1)
+
+
+def union_of_flips(mask: ArrayLike, other: ArrayLike) -> int:
+    """Return how many units differ for at least one example (the first axis)."""
+    return int((np.asarray(mask) != np.asarray(other)).any(axis=0).sum())
+
+
+def small_values(values: ArrayLike, beta: ArrayLike) -> np.ndarray:
+    r"""Return the number of units with $|z| \le \beta$ for every example and every $\beta$: shape `(*examples, *beta)`.
+
+    Sorted once, so that many thresholds cost as much as one.
+
+    Examples
+    --------
+    >>> small_values([[0.1, -0.2, 3.0]], [0.15, 1.0])
+    array([[1, 2]])
+    """
+    ordered = np.sort(np.abs(np.asarray(values, float)), axis=-1)
+    flat = ordered.reshape(-1, ordered.shape[-1])
+    thresholds = np.asarray(beta, float)
+    counts = np.stack([np.searchsorted(row, thresholds, side="right") for row in flat])
+    return counts.reshape(*ordered.shape[:-1], *thresholds.shape)

@@ -1,0 +1,74 @@
+r"""One pass through a network with everything that its statements speak of: inputs, values and cotangents of each use.
+
+A weight $W$ meets an input $u$ and gives $z = W u$, which in all seven networks is a pre-activation or a part of one;
+$b = \partial f / \partial z$ is what comes back. From these three follow layer norms, activation patterns, gradients
+($\nabla_W f = \sum b u^\top$), and Gram matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array
+
+from wideproof.networks import Network
+from wideproof.networks.base import linearize
+from wideproof.precision import double
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A pass as NumPy arrays, the examples along the first axis; lists have one entry per use, in order.
+
+    Attributes
+    ----------
+    outputs : the outputs, `(n, *out)`.
+    features : every layer, as `network.features` gives them.
+    inputs, values, cotangents : by weight name, $u$, $z = W u$ and $b$ of each use; `cotangents` are those of the sum
+        of all outputs, which is the output itself for networks with one.
+    """
+
+    outputs: np.ndarray
+    features: list[np.ndarray]
+    inputs: dict[str, list[np.ndarray]]
+    values: dict[str, list[np.ndarray]]
+    cotangents: dict[str, list[np.ndarray]]
+
+
+@double
+def trace(network: Network, params: Mapping[str, ArrayLike], x: ArrayLike) -> Trace:
+    """Run the network on a batch and keep the inputs, values and cotangents of every use of every weight.
+
+    Examples
+    --------
+    >>> from wideproof.networks import DeepReLU
+    >>> network = DeepReLU(input_dim=3, width=4, depth=2)
+    >>> seen = trace(network, network.init(0), np.eye(3))
+    >>> [seen.values[name][0].shape for name in ("W1", "W2", "v")]
+    [(3, 4), (3, 4), (3, 1)]
+    """
+    found = _trace(network, network.as_params(params), network.as_batch(params, x))
+    outputs, features, inputs, values, cotangents = jax.tree.map(np.asarray, found)
+    as_lists = [{name: list(uses) for name, uses in part.items()} for part in (inputs, values, cotangents)]
+    return Trace(outputs, list(features), *as_lists)
+
+
+@partial(jax.jit, static_argnums=0)
+def _trace(network: Network, params: dict[str, Array], x: Array) -> tuple:
+    plain = network.linear(params)
+    values: dict[str, list[Array]] = {name: [] for name in network.laws()}
+
+    def linear(name: str, u: Array) -> Array:
+        values[name].append(plain(name, u))
+        return values[name][-1]
+
+    forward = network.forward(linear, x)
+    line = linearize(network, params, x, tuple(network.laws()))
+    cotangents = line.pullback(jnp.ones_like(line.outputs))
+    return forward.outputs, forward.features, line.inputs, values, cotangents

@@ -1,0 +1,53 @@
+"""Misprints and gaps that change a number: what is printed, what is right, and the measurement that decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import NamedTuple
+
+from wideproof.papers.check import Check, Outcome
+from wideproof.papers.statement import PAPERS
+from wideproof.papers.study import Lab
+
+
+class Decision(NamedTuple):
+    """The printed form and the right one, measured side by side."""
+
+    printed: Check
+    right: Check
+
+    @property
+    def decided(self) -> bool:
+        """Whether the printed form fails and the right one holds."""
+        return self.printed.outcome is Outcome.FAILS and self.right.outcome is Outcome.HOLDS
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """One entry: `where` in the paper, `printed` and `right` in a line each, `decide` measures both in a laboratory."""
+
+    paper: str
+    where: str
+    printed: str
+    right: str
+    decide: Callable[[Lab], Decision]
+    statement: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name of the entry: the paper and the function that decides."""
+        return f"{self.paper}.{self.decide.__name__}"
+
+
+def errata(paper: str | None = None) -> tuple[Erratum, ...]:
+    """Return the entries of one paper, or of all four.
+
+    Examples
+    --------
+    >>> {entry.paper for entry in errata("du2019")}
+    {'du2019'}
+    """
+    papers = PAPERS if paper is None else (paper,)
+    return tuple(entry for name in papers for entry in import_module(f"wideproof.papers.{name}.errata").ERRATA)

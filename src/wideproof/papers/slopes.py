@@ -1,0 +1,97 @@
+"""The exponent of a power law from measurements, with an interval that says how well they fix it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+Sense = Literal["at most", "at least", "equal"]
+CONFIDENCE = 0.95
+LEAST_POINTS = 3
+
+
+@dataclass(frozen=True)
+class Slope:
+    r"""A fitted exponent $s$ of $y \sim x^s$ beside the printed one.
+
+    `low` and `high` bound it with 95 % confidence: over independent draws where `y` has three or more rows, else from
+    the scatter around the line. `allowance` is how far from the printed exponent a fit over a finite range may be.
+    """
+
+    variable: str
+    x: np.ndarray
+    y: np.ndarray
+    value: float
+    low: float
+    high: float
+    printed: float
+    sense: Sense
+    allowance: float
+
+    def __str__(self) -> str:
+        return (
+            f"exponent in {self.variable} {self.value:.2f} [{self.low:.2f}, {self.high:.2f}], "
+            f"printed {'' if self.sense == 'equal' else self.sense + ' '}{self.printed:g}"
+        )
+
+    def verdict(self) -> bool | None:
+        """Return whether the exponent is as printed or better; None when the interval covers the limit."""
+        top, bottom = self.printed + self.allowance, self.printed - self.allowance
+        above = self.low > top if self.sense != "at least" else False
+        below = self.high < bottom if self.sense != "at most" else False
+        if above or below:
+            return False
+        inside_top = self.high <= top or self.sense == "at least"
+        inside_bottom = self.low >= bottom or self.sense == "at most"
+        return True if inside_top and inside_bottom else None
+
+    def room(self) -> float:
+        """Return how far the fitted exponent is from the nearest limit; positive inside."""
+        up, down = self.printed + self.allowance - self.value, self.value - self.printed + self.allowance
+        return float({"at most": up, "at least": down, "equal": min(up, down)}[self.sense])
+
+    def constant(self) -> float:
+        r"""Return the largest $y / x^s$ for the printed exponent $s$: the constant the bound would need."""
+        return float(np.max(self.y / self.x**self.printed))
+
+
+def fit_slope(
+    variable: str, x: ArrayLike, y: ArrayLike, printed: float, sense: Sense = "at most", allowance: float = 0.1
+) -> Slope | None:
+    """Fit the exponent by least squares in logarithms; None if fewer than three points are positive and finite.
+
+    With three or more draws every draw is fitted by itself and the interval is Student's over draws. Where a draw has
+    a zero (a count can), the mean over draws is fitted instead.
+    """
+    points, values = np.asarray(x, float), np.atleast_2d(np.asarray(y, float))
+    if points.ndim != 1 or values.ndim != 2 or values.shape[1] != points.size:
+        raise ValueError(f"a slope needs one value per point: {points.shape} points, values {values.shape}")
+    if not np.isfinite(values).all() or not np.isfinite(points).all() or (points <= 0).any() or (values < 0).any():
+        return None
+    kept = values.mean(axis=0) > 0
+    points, values = points[kept], values[:, kept]
+    if np.unique(points).size < LEAST_POINTS:
+        return None
+    if values.shape[0] < LEAST_POINTS or (values == 0).any():
+        value, low, high = _one_line(points, values.mean(axis=0))
+    else:
+        value, low, high = _over_draws(points, values)
+    return Slope(variable, points, values, value, low, high, float(printed), sense, allowance)
+
+
+def _one_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
+    fitted = stats.linregress(np.log(x), np.log(y))
+    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, x.size - 2)) * float(fitted.stderr)
+    return float(fitted.slope), float(fitted.slope) - reach, float(fitted.slope) + reach
+
+
+def _over_draws(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
+    log_x = np.log(x) - np.log(x).mean()
+    slopes = np.log(y) @ log_x / (log_x @ log_x)
+    value = float(slopes.mean())
+    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, slopes.size - 1) * slopes.std(ddof=1) / np.sqrt(slopes.size))
+    return value, value - reach, value + reach

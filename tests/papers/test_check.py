@@ -1,0 +1,150 @@
+"""Every comparison has a case that holds, a planted violation that fails, and one that decides nothing."""
+
+import numpy as np
+import pytest
+
+from wideproof.papers.check import (
+    Outcome,
+    agrees,
+    at_least,
+    at_most,
+    conclude,
+    frequency,
+    identity,
+    law,
+    scales,
+)
+
+HOLDS, FAILS, UNDECIDED = Outcome.HOLDS, Outcome.FAILS, Outcome.UNDECIDED
+X = np.array([64.0, 128.0, 256.0, 512.0])
+NOISE = np.random.default_rng(3).normal(size=(5, 4))
+
+
+def power(exponent: float, noise: float = 0.02) -> np.ndarray:
+    return 3 * X**exponent * np.exp(noise * NOISE)
+
+
+@pytest.mark.parametrize(
+    ("check", "outcome"),
+    [
+        (identity("a", [1.0, 2.0], [1.0, 2.0 + 1e-12]), HOLDS),
+        (identity("a", [1.0, 2.0], [1.0, 2.001]), FAILS),
+        (identity("a", [1.0, np.nan], [1.0, 2.0]), UNDECIDED),
+        (identity("a", 0.0, 0.0), HOLDS),
+        (agrees("a", [1.0], [1.001], tolerance=1e-2), HOLDS),
+        (agrees("a", [1.0], [1.1], tolerance=1e-2), FAILS),
+        (agrees("a", [1.0], [np.inf], tolerance=1e-2), UNDECIDED),
+        (at_most("a", [1.0, 2.0], [1.5, 2.5]), HOLDS),
+        (at_most("a", [1.0, 2.6], [1.5, 2.5]), FAILS),
+        (at_most("a", [1.0, 2.5], [1.5, 2.5 * (1 + 1e-14)]), UNDECIDED),
+        (at_most("a", [1.0, np.nan], [1.5, 2.5]), UNDECIDED),
+        (at_most("a", [np.inf], [np.inf]), UNDECIDED),
+        (at_most("a", [5.0], [np.inf]), HOLDS),
+        (at_most("a", [np.inf], [5.0]), FAILS),
+        (at_most("a", 0.0, 0.0), HOLDS),
+        (at_most("a", [3], [3], counts=True), HOLDS),
+        (at_most("a", [4], [3], counts=True), FAILS),
+        (at_least("a", [2.0], [1.0]), HOLDS),
+        (at_least("a", [1.0], [2.0]), FAILS),
+        (at_least("a", [1.0], [1.0]), UNDECIDED),
+        (scales("a", "m", X, power(0.5), 0.5), HOLDS),
+        (scales("a", "m", X, power(0.5), 1.0), HOLDS),
+        (scales("a", "m", X, power(1.0), 0.5), FAILS),
+        (scales("a", "m", X, power(0.6, 0.5), 0.5), UNDECIDED),
+        (scales("a", "m", X, power(0.5), 1.0, sense="equal"), FAILS),
+        (scales("a", "m", X, power(0.5), 0.5, sense="equal"), HOLDS),
+        (scales("a", "m", X, power(0.5), 1.0, sense="at least"), FAILS),
+        (scales("a", "m", X, power(0.5), 0.2, sense="at least"), HOLDS),
+        (scales("a", "m", X, power(0.5) * np.nan, 0.5), UNDECIDED),
+        (scales("a", "m", X[:2], power(0.5)[:, :2], 0.5), UNDECIDED),
+        (scales("a", "m", X, np.zeros((3, 4)), 0.5), UNDECIDED),
+        (scales("a", "m", X, power(0.5, 0.002)[0], 0.5), HOLDS),
+        (law("a", 2 + NOISE[:, 0] * 1e-3, 2.0), HOLDS),
+        (law("a", 2.1 + NOISE[:, 0] * 1e-3, 2.0), FAILS),
+        (law("a", [1.0, 1.0, 1.0], 1.0), HOLDS),
+        (law("a", [1.0, 1.0, 1.0], 1.1), FAILS),
+        (law("a", [1.0, 2.0], 1.5), UNDECIDED),
+        (law("a", [1.0, np.nan, 2.0], 1.5), UNDECIDED),
+        (frequency("a", 100, 100, 0.9), HOLDS),
+        (frequency("a", 50, 100, 0.9), FAILS),
+        (frequency("a", 9, 10, 0.9), UNDECIDED),
+    ],
+)
+def test_three_answers(check, outcome):
+    assert check.outcome is outcome, str(check)
+
+
+def test_five_standard_errors_decide_nothing():
+    draws = NOISE[:, 0]
+    error = draws.std(ddof=1) / np.sqrt(draws.size)
+    assert law("a", draws, draws.mean() + 5 * error).outcome is UNDECIDED
+
+
+def test_slack_and_constant():
+    check = at_most("a", [1.0, 6.0], [2.0, 8.0])
+    assert check.slack == pytest.approx(0.25)
+    assert check.constant == pytest.approx(0.75)
+    assert (check.left, check.right) == (6.0, 8.0)
+    violated = at_most("a", [3.0], [2.0])
+    assert violated.slack == pytest.approx(-1 / 3)
+    assert violated.constant == pytest.approx(1.5)
+    assert at_most("a", [-3.0], [-1.0]).outcome is HOLDS
+
+
+def test_the_interval_of_a_slope_covers_the_truth():
+    """Over many draws of the noise, the 95 % interval misses the true exponent in about 5 % of the cases."""
+    rng = np.random.default_rng(1)
+    missed = 0
+    for _ in range(400):
+        y = X**-0.5 * np.exp(0.3 * rng.normal(size=(6, 4)))
+        slope = scales("a", "m", X, y, 0.0).slope
+        missed += not slope.low <= -0.5 <= slope.high
+    assert 5 <= missed <= 38  # 20 expected, 4 standard deviations
+
+
+def test_the_interval_of_one_line_covers_the_truth():
+    rng = np.random.default_rng(2)
+    missed = 0
+    for _ in range(400):
+        slope = scales("a", "m", X, X**-0.5 * np.exp(0.3 * rng.normal(size=4)), 0.0).slope
+        missed += not slope.low <= -0.5 <= slope.high
+    assert 5 <= missed <= 38
+
+
+def test_constants_of_a_scale():
+    check = scales("a", "m", X, 3 * X**0.5, 0.5)
+    assert check.constant == pytest.approx(3)
+
+
+def test_zeros_are_averaged_over_draws():
+    y = power(0.5)
+    y[0, 0] = 0.0
+    assert scales("a", "m", X, y, 1.0).outcome is HOLDS
+
+
+def test_parts_are_joined():
+    good, bad, open_ = at_most("good", 1.0, 2.0), at_most("bad", 3.0, 2.0), at_most("open", 2.0, 2.0)
+    assert conclude(good, good).outcome is HOLDS
+    assert conclude(good, open_).outcome is UNDECIDED
+    assert conclude(good, open_, bad).outcome is FAILS
+    joined = conclude(conclude(good, bad), open_)
+    assert [leaf.title for leaf in joined.leaves()] == ["good", "bad", "open"]
+    assert joined.left == 3.0
+    with pytest.raises(ValueError, match="at least one"):
+        conclude()
+
+
+def test_hypotheses_do_not_enter_the_outcome():
+    check = conclude(at_most("a", 1.0, 2.0), hypotheses=[at_most("width", 3.0, 2.0)], assumptions=["C = 1"], note="n")
+    assert check.outcome is HOLDS
+    assert check.hypotheses[0].outcome is FAILS
+    assert check.assumptions == ("C = 1",)
+    assert "n" in str(check)
+
+
+def test_nothing_to_compare_is_a_mistake():
+    for compare in (identity, at_most):
+        with pytest.raises(ValueError, match="nothing to compare"):
+            compare("a", [], [])
+    with pytest.raises(ValueError, match="one value per point"):
+        scales("a", "m", X, X[:3], 1.0)
