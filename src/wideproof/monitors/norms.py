@@ -43,7 +43,7 @@ def operator_norm(
 
 
 class Distance(NamedTuple):
-    r"""How far a weight is from its start: $\|\Delta W\|_2$, $\|\Delta W\|_F$, and the largest norm of a unit's change."""
+    r"""How far a weight is from its start: $\|\Delta W\|_2$, $\|\Delta W\|_F$, the largest norm of a unit's change."""
 
     spectral: float
     frobenius: float
