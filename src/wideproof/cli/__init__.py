@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from wideproof.cli.audit import audit_command
+from wideproof.cli.check import check_command, cite_command, errata_command
 from wideproof.cli.gram import gram_command
 from wideproof.cli.listing import data_command, losses_command, networks_command
 from wideproof.cli.plan import plan_command
@@ -38,9 +39,12 @@ app.command("train")(train_command)
 app.command("resume")(resume_command)
 app.command("show")(show_command)
 app.command("gram")(gram_command)
+app.command("check")(check_command)
+app.command("errata")(errata_command)
 app.command("networks")(networks_command)
 app.command("losses")(losses_command)
 app.command("data")(data_command)
+app.command("cite")(cite_command)
 
 
 @app.callback(invoke_without_command=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, svds
 
+Map = Callable[[np.ndarray], np.ndarray]
 SMALL = 200  # below this many rows or columns a dense decomposition is faster than iterating
 
 
@@ -26,9 +27,7 @@ def spectral_norm(matrix: ArrayLike) -> float:
     return operator_norm(a.shape, lambda v: a @ v, lambda v: a.T @ v)
 
 
-def operator_norm(
-    shape: tuple[int, int], apply: Callable[[np.ndarray], np.ndarray], adjoint: Callable[[np.ndarray], np.ndarray]
-) -> float:
+def operator_norm(shape: tuple[int, int], apply: Map, adjoint: Map) -> float:
     r"""Return $\|A\|_2$ of an operator known by $v \mapsto A v$ and $w \mapsto A^\top w$, to about 1e-10.
 
     Lanczos iteration from a fixed start; a lower estimate by nature, exact to rounding when it converges.
@@ -36,10 +35,21 @@ def operator_norm(
     if min(shape) == 1:
         column = apply(np.ones(1)) if shape[1] == 1 else adjoint(np.ones(1))
         return float(np.linalg.norm(column))
-    operator = LinearOperator(shape, matvec=apply, rmatvec=adjoint, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=min(shape))
-    largest = svds(operator, k=1, v0=start, return_singular_vectors=False)
-    return float(largest[0])
+    largest = svds(_Operator(shape, apply, adjoint), k=1, v0=start, return_singular_vectors=False)
+    return float(np.asarray(largest)[0])
+
+
+class _Operator(LinearOperator):
+    def __init__(self, shape: tuple[int, int], apply: Map, adjoint: Map) -> None:
+        super().__init__(np.dtype(float), shape)
+        self._apply, self._back = apply, adjoint
+
+    def _matvec(self, x: np.ndarray) -> np.ndarray:
+        return self._apply(x.ravel())
+
+    def _rmatvec(self, x: np.ndarray) -> np.ndarray:
+        return self._back(x.ravel())
 
 
 class Distance(NamedTuple):

@@ -84,9 +84,11 @@ def fit_slope(
 
 
 def _one_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    fitted = stats.linregress(np.log(x), np.log(y))
-    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, x.size - 2)) * float(fitted.stderr)
-    return float(fitted.slope), float(fitted.slope) - reach, float(fitted.slope) + reach
+    log_x, log_y = np.log(x) - np.log(x).mean(), np.log(y) - np.log(y).mean()
+    slope = float(log_x @ log_y / (log_x @ log_x))
+    scatter = float(np.sum((log_y - slope * log_x) ** 2)) / (x.size - 2)
+    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, x.size - 2)) * float(np.sqrt(scatter / (log_x @ log_x)))
+    return slope, slope - reach, slope + reach
 
 
 def _over_draws(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module, resources
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from wideproof.errors import InputError
-from wideproof.papers.check import Check, Outcome
+from wideproof.papers.check import Check, Kind, Outcome
 from wideproof.papers.study import Lab
 
 PAPERS = ("zou2018", "du2019", "allenzhu2018", "frei2019")
@@ -52,24 +52,31 @@ class Statement:
         return self.check in CHECKABLE
 
     def measure(self, lab: Lab) -> Measured:
-        """Check the statement in a laboratory of its paper."""
+        """Check the statement in a laboratory of its paper; a computation that breaks off decides nothing."""
         function = getattr(import_module(f"wideproof.papers.{self.paper}"), self.id)
         start = time.perf_counter()
-        check = function(lab)
-        return Measured(self, check, time.perf_counter() - start)
+        try:
+            check, broken = function(lab), False
+        except Exception as error:  # one broken computation must not cost the other three hundred
+            note = f"broke off with {type(error).__name__}: {error}"
+            check, broken = Check(self.title, cast("Kind", self.check), Outcome.UNDECIDED, note=note), True
+        return Measured(self, check, time.perf_counter() - start, broken)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A statement, what came out, and the seconds it took."""
+    """A statement, what came out, the seconds it took, and whether the computation broke off."""
 
     statement: Statement
     check: Check
     seconds: float
+    broken: bool = False
 
     @property
     def as_expected(self) -> bool:
         """Whether nothing fails that should hold, and nothing holds that is known to be false."""
+        if self.broken:
+            return False
         surprise = {Outcome.FAILS: Outcome.HOLDS, Outcome.HOLDS: Outcome.FAILS, Outcome.UNDECIDED: None}
         if self.statement.expected is Outcome.UNDECIDED:
             return self.check.outcome is not Outcome.FAILS
@@ -118,10 +125,10 @@ def statement(function: Callable[[L], Check]) -> Callable[..., Check]:
     paper = function.__module__.removeprefix("wideproof.papers.").partition(".")[0]
 
     @functools.wraps(function)
-    def check(lab: Any = None) -> Check:
-        return function(_shared(paper) if lab is None else lab)
+    def check(lab: L | None = None) -> Check:
+        return function(cast("L", _shared(paper)) if lab is None else lab)
 
-    check.statement = f"{paper}.{function.__name__}"  # pyright: ignore[reportFunctionMemberAccess]
+    vars(check)["statement"] = f"{paper}.{function.__name__}"
     return check
 
 

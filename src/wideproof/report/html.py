@@ -15,7 +15,7 @@ from wideproof.report.proof_figures import EXPECTED, POLISHED, PROVEN, RUN, TEXT
 from wideproof.storage import write_bytes
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
     from matplotlib.figure import Figure
 
 # The figures' colours, by the names that the template's light and dark styles give them.
@@ -46,31 +46,36 @@ def save_report(proof: Proof, folder: str | Path) -> Path:
 
 def _render(proof: Proof, figures: dict[str, Drawn]) -> str:
     numbers = words.numbers(proof)
-    return _template().render(
-        proof=proof,
-        outcome=words.outcome(proof),
-        headline=words.headline(proof),
-        meaning=words.meaning(proof),
-        obstacle=words.obstacle(proof),
-        figures=[(name, drawn, inline_svg(drawn.figure, name, drawn.title)) for name, drawn in figures.items()],
-        numbers=numbers,
-        verified=any(row.found for row in numbers),
-        checks=words.checks(proof),
-        commands=words.commands(proof),
-        training=words.training(proof),
-        assumptions=words.assumptions(proof),
-        versions=words.versions(),
+    return (
+        environment()
+        .get_template("proof.html")
+        .render(
+            proof=proof,
+            outcome=words.outcome(proof),
+            headline=words.headline(proof),
+            meaning=words.meaning(proof),
+            obstacle=words.obstacle(proof),
+            figures=[(name, drawn, inline_svg(drawn.figure, name, drawn.title)) for name, drawn in figures.items()],
+            numbers=numbers,
+            verified=any(row.found for row in numbers),
+            checks=words.checks(proof),
+            commands=words.commands(proof),
+            training=words.training(proof),
+            assumptions=words.assumptions(proof),
+            versions=words.versions(),
+        )
     )
 
 
 @cache
-def _template() -> Template:
+def environment() -> Environment:
+    """Return what the pages' templates are found and filled with."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     places = PackageLoader("wideproof.report", "templates")
     made = Environment(loader=places, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters |= {"shown": words.shown, "paper": words.paper}
-    return made.get_template("proof.html")
+    return made
 
 
 def inline_svg(figure: Figure, name: str, title: str) -> str:

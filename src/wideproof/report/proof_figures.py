@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # The report's dark mode exchanges these colours by name (`html.THEMED`).
 RUN, EXPECTED, POLISHED, PROVEN, TEXT = "#1f4e79", "#b5541c", "#8a4f9e", "#1b7f4b", "#3d434b"
 WIDTH = 5.4  # inches; with this font readable on a phone, and not coarse on a desk
-_STYLE = {
+STYLE = {
     "font.size": 9.5, "axes.titlesize": 9.5, "axes.labelsize": 9.5, "legend.fontsize": 8.5, "xtick.labelsize": 8.5,
     "ytick.labelsize": 8.5, "axes.titlelocation": "left", "axes.edgecolor": TEXT, "axes.labelcolor": TEXT,
     "text.color": TEXT, "xtick.color": TEXT, "ytick.color": TEXT, "axes.titlecolor": TEXT, "grid.color": TEXT,
@@ -47,7 +47,7 @@ def _styled(function: Callable[[Proof], Figure | None]) -> Callable[[Proof], Fig
     def drawn(proof: Proof) -> Figure | None:
         import matplotlib
 
-        with matplotlib.rc_context(_STYLE):  # pyright: ignore[reportArgumentType]
+        with matplotlib.rc_context(STYLE):  # pyright: ignore[reportArgumentType]
             return function(proof)
 
     return drawn

@@ -1,0 +1,191 @@
+"""`wideproof check`, `errata`, `cite`: the papers' statements measured, their misprints, and how to cite them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wideproof.cli.audit import TITLES
+from wideproof.cli.options import Json, print_json
+from wideproof.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wideproof.papers import Measured, Statement
+    from wideproof.papers.findings import Findings
+
+_COLOUR = {"holds": "green", "fails": "red", "undecided": "yellow"}
+
+Wanted = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PAPER[.STATEMENT]]",
+        help="zou2018, du2019, allenzhu2018, frei2019, or one statement such as zou2018.theorem_5_1_iii; "
+        "the beginning of a name takes all that begin so (default: everything).",
+        show_default=False,
+    ),
+]
+Study = Annotated[str, typer.Option(help="quick (two minutes for everything), standard (twenty), or deep (hours).")]
+Seed = Annotated[int, typer.Option(help="Another seed draws everything anew.")]
+
+
+def check_command(
+    wanted: Wanted = None,
+    study: Study = "quick",
+    seed: Seed = 0,
+    listing: Annotated[bool, typer.Option("--list", help="Only list the statements.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write a page: .html with figures, or .md.")] = None,
+    json: Json = False,
+) -> None:
+    """Measure the theorems, lemmas and claims of four papers on real networks.
+
+    Each statement holds, fails, or stays undecided, with the measured slack, fitted exponents beside the printed ones,
+    and the constant that it would need. Exit code 0 if nothing fails that should hold, 1 if something does, 2 if a
+    computation broke off.
+    """
+    from rich.console import Console
+
+    from wideproof.papers import statements
+    from wideproof.papers.findings import describe, examine
+
+    chosen = statements(wanted)
+    if listing:
+        _list(chosen) if not json else print_json([describe(one) for one in chosen])
+        return
+    if report is not None:
+        from wideproof.report.check_pages import require_page_path
+
+        require_page_path(report)
+    console = Console(highlight=False)
+    with _watch(console, len(chosen), json) as progress:
+        found = examine(chosen, study, seed, progress)
+    if report is not None:
+        from wideproof.report.check_pages import save_findings
+
+        save_findings(found, report)
+    if json:
+        print_json(found.to_dict())
+    else:
+        _show(console, found)
+        if report is not None:
+            console.print(f"report in {report}", markup=False, soft_wrap=True)
+    broken = any(one.broken for one in found.surprises)
+    raise typer.Exit(2 if broken else 1 if found.surprises else 0)
+
+
+def errata_command(
+    paper: Annotated[str | None, typer.Argument(help="One paper (default: all four).", show_default=False)] = None,
+    study: Study = "quick",
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Print the misprints that change a number: what is printed, what is right, and the measurement that decides.
+
+    Exit code 0 if every measurement decides as listed, 1 if one does not.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+
+    from wideproof.papers import PAPERS, errata, laboratory
+
+    if paper is not None and paper not in PAPERS:
+        raise InputError(f"there is no paper {paper!r}; the papers are {', '.join(PAPERS)}")
+    console, rows, decided = Console(highlight=False), [], True
+    labs = {key: laboratory(key, study, seed) for key in PAPERS}
+    for entry in errata(paper):
+        decision = entry.decide(labs[entry.paper])
+        decided &= decision.decided
+        rows.append({
+            "key": entry.key, "paper": entry.paper, "where": entry.where, "printed": entry.printed,
+            "right": entry.right, "decided": decision.decided, "printed_measured": str(decision.printed),
+            "right_measured": str(decision.right),
+        })  # fmt: skip
+        if not json:
+            console.print(f"[bold]{escape(TITLES[entry.paper])}, {escape(entry.where)}[/]")
+            console.print(f"  printed  {escape(entry.printed)}\n           [dim]{escape(str(decision.printed))}[/]")
+            console.print(f"  right    {escape(entry.right)}\n           [dim]{escape(str(decision.right))}[/]\n")
+    if json:
+        print_json(rows)
+    else:
+        console.print(f"{sum(row['decided'] for row in rows)} of {len(rows)} decided by measurement")
+    raise typer.Exit(0 if decided else 1)
+
+
+def cite_command(
+    papers: Annotated[
+        list[str] | None, typer.Argument(help="Papers, or wideproof (default: all).", show_default=False)
+    ] = None,
+) -> None:
+    """Print BibTeX entries for the papers and for this software."""
+    from wideproof import __version__
+    from wideproof.papers.references import BIBTEX
+
+    unknown = [key for key in papers or [] if key not in BIBTEX]
+    if unknown:
+        raise InputError(f"there is nothing to cite as {unknown[0]!r}; there are {', '.join(BIBTEX)}")
+    print("\n\n".join(BIBTEX[key].replace("VERSION", __version__) for key in papers or BIBTEX))
+
+
+def _list(chosen: tuple[Statement, ...]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("statement", "check", "role", "what it says"):
+        table.add_column(column, no_wrap=column != "what it says")
+    for one in chosen:
+        table.add_row(one.name, one.check, one.role, one.title)
+    Console(highlight=False).print(table)
+
+
+@contextlib.contextmanager
+def _watch(console: Console, total: int, quiet: bool) -> Iterator[Callable[[Measured], None] | None]:
+    """Print each result as it comes, above a bar where somebody watches."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    if quiet:
+        yield None
+        return
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+
+        def shown(one: Measured) -> None:
+            console.print(_line(one), soft_wrap=not console.is_terminal)
+            bar.update(task, advance=1, description=one.statement.name)
+
+        yield shown
+
+
+def _line(one: Measured) -> Any:
+    from rich.text import Text
+
+    outcome = one.check.outcome.value
+    text = Text(f"{outcome:10}", style=_COLOUR[outcome] if one.as_expected else "bold red")
+    text.append(f"{one.statement.name:32} ", style="default")
+    text.append(one.check.numbers() or one.check.note, style="dim")
+    return text
+
+
+def _show(console: Console, found: Findings) -> None:
+    from rich.table import Table
+
+    from wideproof.report import check_words as words
+
+    table = Table(title="", box=None, padding=(0, 3, 0, 0))
+    table.add_column("role")
+    for key in words.papers_of(found):
+        table.add_column(TITLES[key], justify="right")
+    for role, cells in words.matrix(found):
+        table.add_row(role, *(words.cell(counted) for counted in cells))
+    console.print(table)
+    for one in found.open:
+        mark = "" if one.as_expected else "UNEXPECTED "
+        console.print(f"\n{mark}{one.check.outcome} {one.statement.name}: {words.reason(one)}", markup=False)
+    console.print(f"\n{words.headline(found)}", style="bold", markup=False)
+    console.print(f"Study {found.study}, {found.seconds:.1f} seconds.", markup=False)

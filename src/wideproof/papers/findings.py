@@ -1,0 +1,104 @@
+"""Many statements measured in one study: what came out, counted."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wideproof.papers.check import Check, Outcome
+from wideproof.papers.slopes import Slope
+from wideproof.papers.statement import Measured, Statement, laboratory
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a study found, in the order of the papers."""
+
+    study: str
+    seed: int
+    measured: tuple[Measured, ...]
+    seconds: float
+
+    @property
+    def surprises(self) -> tuple[Measured, ...]:
+        """Statements that fail though they should hold, hold though they are known to be false, or broke off."""
+        return tuple(one for one in self.measured if not one.as_expected)
+
+    @property
+    def open(self) -> tuple[Measured, ...]:
+        """Statements that do not hold: failed or undecided."""
+        return tuple(one for one in self.measured if one.check.outcome is not Outcome.HOLDS)
+
+    def counts(self, by: str = "paper") -> dict[str, Counter[Outcome]]:
+        """Count outcomes by a column of the index: `paper`, `role`, `kind`, `check`."""
+        found: dict[str, Counter[Outcome]] = {}
+        for one in self.measured:
+            found.setdefault(getattr(one.statement, by), Counter())[one.check.outcome] += 1
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        return {
+            "study": self.study, "seed": self.seed, "seconds": self.seconds,
+            "counts": {paper: {o.value: found[o] for o in Outcome} for paper, found in self.counts().items()},
+            "statements": [
+                {**describe(one.statement), "as_expected": one.as_expected, "seconds": one.seconds, **_plain(one.check)}
+                for one in self.measured
+            ],
+        }  # fmt: skip
+
+
+def examine(
+    wanted: Sequence[Statement],
+    study: str = "quick",
+    seed: int = 0,
+    progress: Callable[[Measured], None] | None = None,
+) -> Findings:
+    """Measure statements, one laboratory for each paper; `progress` sees each result as it comes.
+
+    Examples
+    --------
+    >>> from wideproof.papers import statements
+    >>> examine(statements("zou2018.lemma_c_1")).measured[0].check.outcome.value
+    'holds'
+    """
+    start = time.perf_counter()
+    labs = {paper: laboratory(paper, study, seed) for paper in dict.fromkeys(one.paper for one in wanted)}
+    measured = []
+    for one in wanted:
+        measured.append(one.measure(labs[one.paper]))
+        if progress is not None:
+            progress(measured[-1])
+    return Findings(study, seed, tuple(measured), time.perf_counter() - start)
+
+
+def describe(one: Statement) -> dict[str, str]:
+    """Return a row of the index as plain values."""
+    row = {"paper": one.paper, "id": one.id, "kind": one.kind, "check": one.check, "title": one.title}
+    more = {"part": one.part, "role": one.role, "network": one.network, "expected": one.expected.value}
+    return {**row, **more, "why": one.why, "erratum": one.erratum}
+
+
+def _plain(check: Check) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "compared": check.title, "outcome": check.outcome.value, "left": check.left, "right": check.right,
+        "slack": check.slack, "constant": check.constant, "samples": check.samples, "note": check.note,
+    }  # fmt: skip
+    if check.slope is not None:
+        plain["slope"] = _plain_slope(check.slope)
+    if check.assumptions:
+        plain["assumptions"] = list(check.assumptions)
+    for name in ("parts", "hypotheses"):
+        if getattr(check, name):
+            plain[name] = [_plain(part) for part in getattr(check, name)]
+    return plain
+
+
+def _plain_slope(slope: Slope) -> dict[str, Any]:
+    return {
+        "variable": slope.variable, "value": slope.value, "interval": [slope.low, slope.high], "printed": slope.printed,
+        "sense": slope.sense, "allowance": slope.allowance, "x": slope.x.tolist(), "y": slope.y.tolist(),
+    }  # fmt: skip

@@ -1,0 +1,91 @@
+"""What a study of the papers' statements found, in words and tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from wideproof.papers.check import Outcome
+from wideproof.papers.findings import Findings
+from wideproof.papers.statement import PAPERS, Measured, Statement, index
+
+ROLES = (
+    "hypothesis", "setting", "initialization", "perturbation", "gradient", "smoothness", "convergence",
+    "generalization", "tool",
+)  # fmt: skip
+
+
+def headline(found: Findings) -> str:
+    """Return the one sentence that sums the study up."""
+    counted = Counter(one.check.outcome for one in found.measured)
+    total, surprises = len(found.measured), len(found.surprises)
+    said = f"{counted[Outcome.HOLDS]} of {total} statements hold on real networks"
+    rest = [
+        f"{counted[o]} {word}" for o, word in ((Outcome.FAILS, "fail"), (Outcome.UNDECIDED, "undecided")) if counted[o]
+    ]
+    said += f", {' and '.join(rest)}" if rest else ""
+    if surprises:
+        return f"{said}; {surprises} of them not as expected."
+    return f"{said}; nothing fails that should hold."
+
+
+def matrix(found: Findings) -> list[tuple[str, list[Counter[Outcome]]]]:
+    """Return a row for each role and a cell for each paper of the study: how many came out how."""
+    papers = [paper for paper in PAPERS if any(one.statement.paper == paper for one in found.measured)]
+    rows = []
+    for role in ROLES:
+        cells = [
+            Counter(o.check.outcome for o in found.measured if (o.statement.paper, o.statement.role) == (paper, role))
+            for paper in papers
+        ]
+        if any(cells):
+            rows.append((role, cells))
+    return rows
+
+
+def papers_of(found: Findings) -> list[str]:
+    """Return the papers in the study, in order."""
+    return [paper for paper in PAPERS if any(one.statement.paper == paper for one in found.measured)]
+
+
+def cell(counted: Counter[Outcome]) -> str:
+    """Return a cell of the matrix: how many hold, then failures (✗) and undecided ones (?).
+
+    Examples
+    --------
+    >>> cell(Counter({Outcome.HOLDS: 12, Outcome.FAILS: 1}))
+    '12 ✓ 1 ✗'
+    """
+    marks = ((Outcome.HOLDS, "✓"), (Outcome.FAILS, "✗"), (Outcome.UNDECIDED, "?"))
+    return " ".join(f"{counted[outcome]} {mark}" for outcome, mark in marks if counted[outcome])
+
+
+def reason(one: Measured) -> str:
+    """Return why a statement does not hold: what the index knows, and what this study measured."""
+    parts = [one.statement.why, one.check.note if one.check.note not in one.statement.why else ""]
+    return "; ".join(part for part in parts if part)
+
+
+def spoken(statement: Statement) -> str:
+    """Return a statement's name as one says it.
+
+    Examples
+    --------
+    >>> spoken(index("zou2018")[2])
+    'Assumption 3.1'
+    """
+    kind, *rest = statement.id.split("_")
+    if rest and len(rest[0]) == 1:
+        rest[0] = rest[0].upper()
+    clause = f"({rest.pop()})" if len(rest) > 1 and rest[-1].isalpha() else ""
+    return f"{'Eq.' if kind == 'eq' else kind.capitalize()} {'.'.join(rest)}{clause}"
+
+
+def missing(paper: str) -> list[Statement]:
+    """Return the rows of a paper's index that nothing can be computed for."""
+    return [one for one in index(paper) if not one.checkable]
+
+
+def command(one: Measured, found: Findings) -> str:
+    """Return the command that measures one statement again."""
+    study = "" if found.study == "quick" else f" --study {found.study}"
+    return f"wideproof check {one.statement.name}{study}" + (f" --seed {found.seed}" if found.seed else "")
