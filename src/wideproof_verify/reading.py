@@ -27,7 +27,7 @@ FIELDS = {
 }
 SIZES = {"input_dim", "channels", "pixels", "depth", "length", "outputs", "filter_size"}
 CLAIMS = {  # needed, and allowed as well
-    "descent": ("s radii lipschitz rho S sigma b eta rate h epsilon steps", "D newton_h newton_radius nested"),
+    "descent": ("s radii lipschitz rho S sigma b eta rate h epsilon steps", "D newton_h newton_radius nested kappa"),
     "existence": ("s radii lipschitz D newton_h newton_radius", ""),
     "fit": ("margin", "loss_name loss"),
     "logistic": ("s radii lipschitz loss epsilon c S R1 eta steps I1 I2", ""),

@@ -108,18 +108,17 @@ class Proof:
         if "nested" not in c.claims or "D" in c.claims:  # Newton's method leaves the nested sets
             self.lipschitz(anchor)
         if c.theorem == "descent":
-            end, phi = self.m[-1], k.rho - k.s * self.radii[-1] + self.integral[-1]
+            (s, pull), end = self.pull(), self.m[-1]
             self.need("rho", k.rho, "≥", "‖r‖", norm(r))
-            self.need("M_J", end, "≤", "s", k.s)
-            self.need("rho − s t_J + ∫M", phi, "<", "0", 0)
-            self.need("h", k.h, "≥", "Λ_J rho / s²", self.rises[-1] * k.rho / (k.s * k.s))
+            self.need("M_J", end, "≤", s, pull)
+            self.need(f"rho − {s} t_J + ∫M", k.rho - pull * self.radii[-1] + self.integral[-1], "<", "0", 0)
+            self.need("h", k.h, "≥", f"Λ_J rho / {s}²", self.rises[-1] * k.rho / (pull * pull))
             if len(self.radii) == 1:
                 self.need("h", k.h, "<", "1/2", 0.5)
             self.positive("sigma", "eta", "rate", "epsilon")
             self.need("sigma", k.sigma, "≤", "s − M_J", k.s - end)
             self.need("b", k.b, "≥", "S + M_J", k.S + end)
-            self.need("eta b²", k.eta * k.b * k.b, "≤", "1", 1)
-            self.need("rate", k.rate, "≤", "eta sigma²", k.eta * k.sigma * k.sigma)
+            self.need("rate", k.rate, "≤", f"eta sigma ({s} − M_J)", k.eta * k.sigma * (pull - end))
             final = (1 - k.rate) ** c.claims["steps"] * k.rho
             self.need("(1 − rate)^steps rho", final, "≤", "√(2 epsilon)", (2 * k.epsilon).sqrt())
             said = DESCENT.format(end=c.claims["radii"][-1], **c.claims)
@@ -127,6 +126,18 @@ class Proof:
             self.newton(g, r)
             said += f"Weights with zero loss exist within the distance {c.claims['newton_radius']:.6g}."
         return said.strip()
+
+    def pull(self) -> tuple[str, Balls]:
+        """What the step size leaves of s: all of it up to 1/b², (kappa s) beyond, with β = eta b² and ε = eta s²."""
+        k, beta, low = self.k, self.k.eta * self.k.b * self.k.b, self.k.eta * self.k.s * self.k.s
+        if "kappa" not in self.c.claims:
+            self.need("eta b²", beta, "≤", "1", 1)
+            return "s", k.s
+        self.positive("kappa", "eta")
+        self.need("eta (b² + s²)", beta + low, "<", "2", 2)
+        most = beta * (2 - beta - low) / (1 - beta * low)
+        self.need("kappa²", k.kappa * k.kappa, "≤", "β (2 − β − ε) / (1 − βε)", most)
+        return "(kappa s)", k.kappa * k.s
 
     def nested(self, anchor: Anchor) -> None:
         r"""One hidden layer, both trained: |a| ≤ A_j along the path, neuron by neuron; Λ_j need not hold on the ball.
@@ -140,15 +151,10 @@ class Proof:
         right = isinstance(sizes, list) and len(sizes) == len(self.radii) and all(map(is_number, sizes))
         require(right and len(c.claims["nested"]) == 1, "nested is not {'A': a number for each radius}")
         first, second = ACTIVATIONS[net.activation][1]()
-        q, longest = (
-            arb(net.nodes[0].scale) * arithmetic.spectral_norm(c.x) * first,
-            larger.reduce(norm(balls(c.x), axis=1)),
-        )
+        q, longest = arb(net.nodes[0].scale) * arithmetic.spectral_norm(c.x) * first, larger.reduce(norm(balls(c.x), 1))
         start, row = larger.reduce(abs(balls(c.weights["a"]))[0]), larger.reduce(norm(anchor.values[1], axis=(1, 2)))
-        time, before = arb(0), start
-        for j, (t, cell, rise, size) in enumerate(
-            zip(self.radii, self.cells, self.rises, map(arb, sizes), strict=True), 1
-        ):
+        time, before, rows = arb(0), start, zip(self.radii, self.cells, self.rises, map(arb, sizes), strict=True)
+        for j, (t, cell, rise, size) in enumerate(rows, 1):
             p = q / first * longest * second * size
             self.need(f"Λ_{j}", rise, "≥", "p/2 + √(p²/4 + q²)", p / 2 + (p * p / 4 + q * q).sqrt())
             self.need(f"M_{j}", self.m[j], "<", "s", self.k.s)
@@ -171,7 +177,7 @@ class Proof:
         self.need("newton_radius", k.newton_radius, "≤", "t_J", self.radii[-1])
 
     def margins(self, f: Balls) -> Balls:
-        """y_i f_i, or with several outputs the own one minus the best other one; and the mean logistic loss."""
+        """y_i f_i, or with several outputs the own one minus the best other one."""
         y = self.c.targets
         right = (np.abs(y) == 1).all() and (len(y) == 1 or ((y == 1).sum(axis=0) == 1).all())
         require(right and self.c.network.inputs == 1, "the targets are not labels 1 and -1, one 1 for each example")
@@ -180,20 +186,20 @@ class Proof:
         own = enumerate(y.argmax(axis=0))
         return np.array([f[j, i] - larger.reduce(np.delete(f[:, i], j)) for i, j in own], dtype=object)
 
+    def loss(self, margins: Balls) -> None:
+        """The mean logistic loss."""
+        mean = sum((-m).exp().log1p() for m in margins) / self.n
+        self.need("loss", self.k.loss, "≥", "mean log(1 + exp(−y f))", mean)
+
     def fit(self) -> str:
         """Loss and margin at the stored weights."""
-        c, margins, single = (
-            self.c,
-            self.margins(Anchor(self.c.network, self.c.weights, self.c.x).outputs),
-            len(self.c.targets) == 1,
-        )
+        c, single = self.c, len(self.c.targets) == 1
+        margins = self.margins(Anchor(c.network, c.weights, c.x).outputs)
         require(c.claims.get("loss_name") == ("logistic" if single else None), "loss_name does not fit the outputs")
         require(("loss" in c.claims) == single, "a loss is claimed for one output, and for one only")
         self.need("margin", self.k.margin, "≤", "least margin", smaller.reduce(margins))
         if single:
-            self.need(
-                "loss", self.k.loss, "≥", "mean log(1 + exp(−y f))", sum((-m).exp().log1p() for m in margins) / self.n
-            )
+            self.loss(margins)
         said = "The training error is zero. " if c.claims["margin"] > 0 else ""
         said += f"Every margin is at least {c.claims['margin']:.6g}."
         return said + (f" The logistic loss is at most {c.claims['loss']:.6g}." if single else "")
@@ -207,7 +213,7 @@ class Proof:
         self.stairs()
         self.spectrum(anchor.gram())
         self.lipschitz(anchor)
-        self.need("loss", k.loss, "≥", "mean log(1 + exp(−y f))", sum((-m).exp().log1p() for m in margins) / n)
+        self.loss(margins)
         self.positive("epsilon", "c", "eta")
         self.need("epsilon", k.epsilon, "<", "loss", k.loss)
         self.need("c", k.c, "<", "1", 1)

@@ -184,3 +184,30 @@ def fitted(network: Network, n: int = 4, seed: int = 0) -> tuple[dict[str, np.nd
     params, x, noise = problem(network, n, seed)
     y = np.asarray(network(params, x)) + 0.1 * noise
     return polish(network, params, x, y).params, dataset(network, x, y)
+
+
+def quadratic_maps(rng, count, outputs, parameters, h):
+    """Maps r + J t + [t' B_i t] / 2 whose rho, s, S and Lipschitz constant are known, a third of them extremal."""
+    left = np.linalg.qr(rng.standard_normal((count, outputs, outputs)))[0]
+    right = np.linalg.qr(rng.standard_normal((count, parameters, parameters)))[0][:, :outputs]
+    values = np.sort(rng.uniform(0.3, 1.0, (count, outputs)), axis=1)
+    j = np.einsum("kij,kj,kjp->kip", left, values, right)
+    r = rng.standard_normal((count, outputs)) * 10 ** rng.uniform(-3, 0, (count, 1))
+    b = rng.standard_normal((count, outputs, parameters, parameters))
+    b = b + b.transpose(0, 1, 3, 2)
+    worst = np.arange(count) % 3 == 0  # the residual on the weakest direction, which the curvature weakens further
+    r[worst] = left[worst, :, 0] * np.linalg.norm(r[worst], axis=1, keepdims=True)
+    weakest = right[worst, 0]
+    b[worst] = left[worst, :, 0][:, :, None, None] * (weakest[:, :, None] * weakest[:, None, :])[:, None]
+    unfolded = b.transpose(0, 2, 1, 3).reshape(count, parameters, -1)
+    size = np.linalg.norm(unfolded, ord=2, axis=(1, 2))  # ‖B[u, .]‖ ≤ this ‖u‖, with equality in the extremal ones
+    rho, s, largest = np.linalg.norm(r, axis=1), values[:, 0], values[:, -1]
+    constant = h * s**2 / rho
+    b *= (constant / size)[:, None, None, None]
+    return r, j, b, rho * (1 + 1e-13), s * (1 - 1e-13), largest * (1 + 1e-13), constant * (1 + 1e-13)
+
+
+def residuals(r, j, b, t):
+    """Residuals and Jacobians of these maps at the points t."""
+    bent = np.einsum("kipq,kq->kip", b, t)
+    return r + np.einsum("kip,kp->ki", j + bent / 2, t), j + bent

@@ -31,7 +31,8 @@ def follow(found, step, theta, y, look, every, enough):
         assert size <= (1 - found.rate) * before * (1 + 1e-9) + 1e-15
         if k % every == 0:
             least = look(jacobian)
-            assert least >= found.s**2 - 2 * constant * (found.rho - size) - 1e-9 * found.b**2
+            if found.kappa == 1:
+                assert least >= found.s**2 - 2 * constant * (found.rho - size) - 1e-9 * found.b**2
             assert least >= found.sigma**2 - 1e-9 * found.b**2
         if size < enough:
             return k, path

@@ -177,7 +177,7 @@ def weaker(case: Case, factor: float) -> dict[str, Any]:
     found = descent(rho, s, most, Staircase((radius,), (constant,)), epsilon=claims["epsilon"])
     document = copy.deepcopy(case.document)
     if found is not None:
-        document["claims"] = descent_claims(found, None, None)
+        document["claims"] = descent_claims(found, None)
     else:  # state it all the same
         document["claims"] |= {"rho": rho, "s": s, "S": most, "lipschitz": [constant], "radii": [radius]}
     return document

@@ -7,36 +7,11 @@ import mpmath
 import numpy as np
 import pytest
 
+from tests.certificates.making import quadratic_maps, residuals
 from wideproof.certificates.squared_loss import descent, existence, proof_ratio, steps_to
 from wideproof.certificates.staircase import Staircase, above, below, climb
 
 ROUNDING = 1e-11  # of float64 gradient descent over some thousand steps, relative to the start
-
-
-def quadratic_maps(rng, count, outputs, parameters, h):
-    """Maps r + J t + [t' B_i t] / 2 whose rho, s, S and Lipschitz constant are known, a third of them extremal."""
-    left = np.linalg.qr(rng.standard_normal((count, outputs, outputs)))[0]
-    right = np.linalg.qr(rng.standard_normal((count, parameters, parameters)))[0][:, :outputs]
-    values = np.sort(rng.uniform(0.3, 1.0, (count, outputs)), axis=1)
-    j = np.einsum("kij,kj,kjp->kip", left, values, right)
-    r = rng.standard_normal((count, outputs)) * 10 ** rng.uniform(-3, 0, (count, 1))
-    b = rng.standard_normal((count, outputs, parameters, parameters))
-    b = b + b.transpose(0, 1, 3, 2)
-    worst = np.arange(count) % 3 == 0  # the residual on the weakest direction, which the curvature weakens further
-    r[worst] = left[worst, :, 0] * np.linalg.norm(r[worst], axis=1, keepdims=True)
-    weakest = right[worst, 0]
-    b[worst] = left[worst, :, 0][:, :, None, None] * (weakest[:, :, None] * weakest[:, None, :])[:, None]
-    unfolded = b.transpose(0, 2, 1, 3).reshape(count, parameters, -1)
-    size = np.linalg.norm(unfolded, ord=2, axis=(1, 2))  # ‖B[u, .]‖ ≤ this ‖u‖, with equality in the extremal ones
-    rho, s, largest = np.linalg.norm(r, axis=1), values[:, 0], values[:, -1]
-    constant = h * s**2 / rho
-    b *= (constant / size)[:, None, None, None]
-    return r, j, b, rho * (1 + 1e-13), s * (1 - 1e-13), largest * (1 + 1e-13), constant * (1 + 1e-13)
-
-
-def residuals(r, j, b, t):
-    bent = np.einsum("kipq,kq->kip", b, t)
-    return r + np.einsum("kip,kp->ki", j + bent / 2, t), j + bent
 
 
 @pytest.mark.parametrize("share", [1.0, 0.1])
@@ -177,7 +152,7 @@ def test_no_singular_value_no_proof(s):
     assert proof_ratio(1.0, s, 1.0) == math.inf
 
 
-@pytest.mark.parametrize("factor", [0.0, -1.0, 1.0000001, 2.0])
+@pytest.mark.parametrize("factor", [0.0, -1.0, 1.9, 2.0, math.nan, math.inf])
 def test_a_step_size_out_of_range_is_refused(factor):
     stairs = Staircase((0.6,), (0.1,))
     found = descent(0.5, 1.0, 2.0, stairs)

@@ -70,7 +70,7 @@ VIOLATIONS = {
     "rho ≥ ‖r‖": {"rho": 0.99}, "s ≤ √λ_min(JJᵀ)": {"s": 1.00001}, "S ≥ ‖J‖": {"S": 0.999999},
     "Λ_1 ≥ Λ(t_1)": {"lipschitz": 0.99999}, "rho − s t_J + ∫M < 0": {"radii": 0.5},
     "sigma ≤ s − M_J": {"sigma": 1.0001}, "b ≥ S + M_J": {"b": 0.9999}, "eta b² ≤ 1": {"eta": 1.0001},
-    "rate ≤ eta sigma²": {"rate": 1.0001}, "h ≥ Λ_J rho / s²": {"h": 0.9999},
+    "rate ≤ eta sigma (s − M_J)": {"rate": 1.0001}, "h ≥ Λ_J rho / s²": {"h": 0.9999},
     "(1 − rate)^steps rho ≤ √(2 epsilon)": {"epsilon": 0.5}, "s > 0": {"s": -1},
     "eta > 0": {"eta": -1}, "sigma > 0": {"sigma": -1}, "rate > 0": {"rate": 0}, "epsilon > 0": {"epsilon": 0},
     "S > 0": {"S": 0}, "t_1 > t_0": {"radii": -1}, "Λ_1 ≥ Λ_0": {"lipschitz": -1}, "D ≥ √(rᵀG⁻¹r)": {"D": 0.9999},
@@ -99,6 +99,58 @@ def test_slope_of_the_path_is_refused(tmp_path, one_layer):
     claimed = making.claims(network, params, x, y, sharp=False, radius=30.0)
     verdict = judge(tmp_path, network, "descent", claimed, params, x, y)
     assert verdict.reason.startswith("M_J ≤ s fails")
+
+
+def at_larger_step(claimed: dict[str, Any], beta: float) -> dict[str, Any]:
+    """The same claims at the step size beta / b², beyond 1/b²: less of s counts."""
+    s, b, eta = claimed["s"], claimed["b"], beta / claimed["b"] ** 2
+    kappa = math.sqrt(1 - (beta - 1) ** 2 / (1 - beta * eta * s**2)) * (1 - 1e-12)
+    m = sum(np.diff([0.0, *claimed["radii"]]) * claimed["lipschitz"])
+    rate = eta * claimed["sigma"] * (kappa * s - m) * (1 - 1e-9)
+    h = claimed["lipschitz"][-1] * claimed["rho"] / (kappa * s) ** 2 * (1 + 1e-12)
+    steps = math.ceil(math.log(claimed["rho"] / math.sqrt(2 * claimed["epsilon"])) / -math.log1p(-rate)) + 1
+    assert eta * (b**2 + s**2) < 2
+    return {**claimed, "eta": eta, "kappa": kappa, "rate": float(rate), "h": h, "steps": steps}
+
+
+@pytest.mark.parametrize("beta", [1.001, 1.3, 1.6])
+@pytest.mark.parametrize("name", ["fully-connected", "fully-connected-fixed", "residual"])
+def test_larger_steps_are_proved(tmp_path, name, beta):
+    network = making.SMALL[name]
+    params, x, y = making.problem(network)
+    claimed = at_larger_step(making.claims(network, params, x, y, sharp=False, stairs=2), beta)
+    assert 0.5 < claimed["kappa"] < 1
+    verdict = judge(tmp_path, network, "descent", claimed, params, x, y)
+    assert verdict.answer == "proved", verdict.reason
+
+
+BEYOND = {
+    "kappa² ≤ β (2 − β − ε) / (1 − βε)": {"kappa": 1.0001}, "kappa > 0": {"kappa": -1}, "eta > 0": {"eta": -1},
+    "eta (b² + s²) < 2": {"eta": 1.5}, "rate ≤ eta sigma ((kappa s) − M_J)": {"rate": 1.0001},
+    "h ≥ Λ_J rho / (kappa s)²": {"h": 0.9999}, "rho − (kappa s) t_J + ∫M < 0": {"radii": 0.5},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("inequality", BEYOND)
+def test_each_violation_of_a_larger_step_is_named(tmp_path, inequality):
+    network = making.SMALL["fully-connected-fixed"]
+    params, x, y = making.problem(network)
+    claimed = at_larger_step(making.claims(network, params, x, y, sharp=False), 1.5)
+    for key, factor in BEYOND[inequality].items():
+        old = claimed[key]
+        claimed[key] = [factor * v for v in old] if isinstance(old, list) else factor * old
+    verdict = judge(tmp_path, network, "descent", claimed, params, x, y)
+    assert verdict.reason.startswith(inequality), verdict.reason
+
+
+def test_a_larger_step_needs_kappa(tmp_path):
+    network = making.SMALL["fully-connected-fixed"]
+    params, x, y = making.problem(network)
+    claimed = at_larger_step(making.claims(network, params, x, y, sharp=False), 1.5)
+    bare = {key: value for key, value in claimed.items() if key != "kappa"}
+    assert judge(tmp_path, network, "descent", bare, params, x, y).reason.startswith("eta b² ≤ 1 fails")
+    whole = {**claimed, "kappa": "1"}
+    assert judge(tmp_path, network, "descent", whole, params, x, y).answer == "malformed"
 
 
 def with_ratio(h: float) -> tuple[Any, ...]:

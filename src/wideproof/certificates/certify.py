@@ -3,9 +3,9 @@ r"""Certify that gradient descent on the squared loss reaches zero from given we
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from wideproof.certificates.certificate import Certificate
 from wideproof.certificates.graph import graph
 from wideproof.certificates.lipschitz import closest_to_a_kink, lipschitz, sign_slack
 from wideproof.certificates.nested import NestedSets, climb_nested
-from wideproof.certificates.squared_loss import Descent, Existence, descent, existence, proof_ratio
+from wideproof.certificates.squared_loss import Descent, Existence, existence, find_descent, proof_ratio
 from wideproof.certificates.staircase import Staircase, climb
 from wideproof.data import AnyDataset, SequenceDataset
 from wideproof.data.conflicts import conflicts, half_square
@@ -102,7 +102,7 @@ def certify(
     params : the anchor: an initialization (a proof before training) or trained weights.
     level : `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
     sharp : spend a spectral norm for each example and layer on sharper Lipschitz constants.
-    step_size : certify this one; by default the largest that the theorem allows, $1/b^2$.
+    step_size : certify this one, which is below $2/(b^2 + s^2)$; by default $1/b^2$, which asks least of the network.
     target_loss : the loss for which steps are counted.
     about : where the anchor comes from; it is written into the certificate.
 
@@ -118,6 +118,8 @@ def certify(
     """
     if level not in ("float64", "enclosed"):
         raise InputError(f"level is 'float64' or 'enclosed', got {level!r}: only a verifier says 'proved'")
+    if step_size is not None and not 0 < step_size < math.inf:
+        raise InputError(f"a step size is a positive number, got {step_size}")
     weights = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
     about = {"data": data.name, "digest": data.digest, **(about or {})}
     impossible = _contradiction(network, weights, data, level, about)
@@ -128,16 +130,17 @@ def certify(
     obstacle = _no_eigenvalue(anchor, data)
     if obstacle is not None:
         return Attempt(anchor, None, obstacle)
-    found, caps = _descend(anchor, network, weights, data, step_size, target_loss)
+    search = _search(anchor, network, weights, data)
+    found = _descend(anchor, search, step_size, target_loss)
     near = existence(anchor.s, anchor.newton, lambda radius: _constant(anchor, radius))
-    if found is not None and step_size is not None and step_size > found.eta:
-        found = None
     if found is None:
-        return Attempt(anchor, None, _too_large(anchor, data, step_size), existence=near)
+        safe = None if step_size is None else _descend(anchor, search, None, target_loss)
+        obstacle = _too_large(anchor) if step_size is None or safe is None else _step_too_large(step_size, safe)
+        return Attempt(anchor, None, obstacle, existence=near)
     blocked = _kink(anchor, found.radius)
     if blocked is not None:
         return Attempt(anchor, None, blocked)
-    claims = descent_claims(found, caps, near)
+    claims = descent_claims(found, near)
     summary = _summary(network, data, found, about)
     made = Certificate(summary, "descent", level, network, claims, weights, data.x, data.y, sharp, about)
     return Attempt(anchor, made, None, found, near)
@@ -152,26 +155,30 @@ def _constant(anchor: Anchor, radius: float) -> float:
     return lipschitz(anchor, radius).value
 
 
+def _residual(anchor: Anchor) -> float:
+    return max(anchor.residual, 1e-300)
+
+
+def _search(
+    anchor: Anchor, network: Network, params: Mapping[str, np.ndarray], data: AnyDataset
+) -> Callable[[float], Staircase | None]:
+    """Return the search for radii: balls, and where they fail the nested sets."""
+    rho, known = _residual(anchor), cache(lambda: nested_sets(anchor, network, params, data.x))
+    constant = cache(lambda radius: _constant(anchor, radius))
+
+    def search(pull: float) -> Staircase | None:
+        stairs = climb(rho, pull, constant)
+        if stairs is None and (sets := known()) is not None:
+            return climb_nested(rho, anchor.s, sets, pull)
+        return stairs
+
+    return search
+
+
 def _descend(
-    anchor: Anchor,
-    network: Network,
-    params: Mapping[str, np.ndarray],
-    data: AnyDataset,
-    step_size: float | None,
-    target_loss: float,
-) -> tuple[Descent | None, tuple[float, ...] | None]:
-    rho = max(anchor.residual, 1e-300)
-
-    def conclude(stairs: Staircase) -> Descent | None:
-        return descent(rho, anchor.s, anchor.S, stairs, eta=step_size, epsilon=target_loss)
-
-    stairs = climb(rho, anchor.s, lambda radius: _constant(anchor, radius))
-    if stairs is not None:
-        return conclude(stairs), None
-    known = nested_sets(anchor, network, params, data.x)
-    if known is not None and (both := climb_nested(rho, anchor.s, known)) is not None:
-        return conclude(both[0]), both[1]
-    return None, None
+    anchor: Anchor, search: Callable[[float], Staircase | None], step_size: float | None, target_loss: float
+) -> Descent | None:
+    return find_descent(_residual(anchor), anchor.s, anchor.S, search, eta=step_size, epsilon=target_loss)
 
 
 def nested_sets(anchor: Anchor, network: Network, params: Mapping[str, np.ndarray], x: np.ndarray) -> NestedSets | None:
@@ -192,7 +199,7 @@ def nested_sets(anchor: Anchor, network: Network, params: Mapping[str, np.ndarra
     )  # fmt: skip
 
 
-def descent_claims(found: Descent, caps: tuple[float, ...] | None, near: Existence | None) -> dict[str, Any]:
+def descent_claims(found: Descent, near: Existence | None) -> dict[str, Any]:
     """Return Theorem 1's numbers as a certificate names them, with Theorem 2's where its ball is the smaller one."""
     claims: dict[str, Any] = {
         "rho": found.rho, "s": found.s, "S": found.S,
@@ -200,8 +207,10 @@ def descent_claims(found: Descent, caps: tuple[float, ...] | None, near: Existen
         "h": found.h, "sigma": found.sigma, "b": found.b, "eta": found.eta, "rate": found.rate,
         "epsilon": found.epsilon, "steps": found.steps,
     }  # fmt: skip
-    if caps is not None:
-        claims["nested"] = {"A": list(caps)}
+    if found.kappa < 1:
+        claims["kappa"] = found.kappa
+    if found.staircase.caps is not None:
+        claims["nested"] = {"A": list(found.staircase.caps)}
     elif near is not None:
         h = proof_ratio(near.distance, 1.0, found.staircase.constants[-1]) / found.s * (1 + 1e-12)
         if h < 0.5:
@@ -268,15 +277,17 @@ def _no_eigenvalue(anchor: Anchor, data: AnyDataset) -> Obstacle | None:
     return Obstacle("eigenvalue", 0.0, 0.0, reason, advice)
 
 
-def _too_large(anchor: Anchor, data: AnyDataset, step_size: float | None) -> Obstacle:
+def _step_too_large(step_size: float, safe: Descent) -> Obstacle:
+    end = 2 / (safe.b**2 + safe.s**2)
+    why = f"must be below 2/(b² + s²) = {end:.4g}" if step_size >= end else "leaves too little of s for the proof"
+    reason = f"the step size {step_size:.4g} {why}; {safe.eta:.4g} is certified"
+    return Obstacle("step size", step_size, safe.eta, reason, ("leave step_size out, or take a smaller one",))
+
+
+def _too_large(anchor: Anchor) -> Obstacle:
     rho, s = anchor.residual, anchor.s
     constant = _constant(anchor, 2 * rho / s)
     h = proof_ratio(rho, s, constant)
-    if h < 0.5 and step_size is not None:
-        reason = f"the step size {step_size:.4g} is above the largest that is certified"
-        return Obstacle(
-            "step size", step_size, 1 / anchor.S**2, reason, ("leave step_size out, or take a smaller one",)
-        )
     reason = (
         f"the proof ratio h = Λρ/s² is {h:.3g} and must be below 0.5 (residual ρ = {rho:.3g}, smallest singular value "
         f"s = {s:.3g}, Lipschitz constant Λ = {constant:.3g})"

@@ -20,16 +20,15 @@ class NestedSets(NamedTuple):
     row: float  # the largest norm of a unit's activations over the examples
 
 
-def climb_nested(
-    rho: float, s: float, known: NestedSets, cells: int = 2000
-) -> tuple[Staircase, tuple[float, ...]] | None:
-    r"""Run Theorem 1 on sets in which every single output weight stays small, and return the bounds $A_j$ as well.
+def climb_nested(rho: float, s: float, known: NestedSets, pull: float, cells: int = 2000) -> Staircase | None:
+    r"""Look for radii at which Theorem 1 holds on sets in which every single output weight stays small.
 
     Along the path $|\delta a_j| \le \bar a$, from the time integral $\sum \eta \|r_k\| \le \int dt / (s - M)$.
+    `pull` is what the step size leaves of s.
     """
     q = known.scale * known.inputs * known.lipschitz
     p = known.scale * known.inputs * known.longest * known.smoothness
-    step = 2 * rho / s / cells
+    step = 2 * rho / pull / cells
     m = whole = time = 0.0
     radii, constants, bounds = [], [], []
     cap = known.largest
@@ -38,7 +37,7 @@ def climb_nested(
         for _ in range(60):
             constant = (p * cap / 2 + math.hypot(p * cap / 2, q)) * (1 + 1e-12)
             next_m = m + constant * step
-            if not next_m < s:
+            if not next_m < pull:
                 return None
             next_time = time + step / (s - next_m)
             moved = min(t, known.scale * cap * known.lipschitz * known.inputs * next_time)
@@ -54,6 +53,6 @@ def climb_nested(
         radii.append(t)
         constants.append(constant)
         bounds.append(cap)
-        if rho - s * t + whole < -1e-12 * rho:
-            return Staircase(tuple(radii), tuple(constants)), tuple(bounds)
+        if rho - pull * t + whole < -1e-12 * rho:
+            return Staircase(tuple(radii), tuple(constants), tuple(bounds))
     return None

@@ -3,7 +3,8 @@ r"""The squared loss: gradient descent converges (Theorem 1), and weights with z
 Theorem 1. $J$ is $\Lambda_j$-Lipschitz on the ball of radius $t_j$; $M(t) = \int_0^t \Lambda$ is the integral of a
 staircase and $\varphi(t) = \rho - s t + \int_0^t M$. If $M(R) \le s$ and $\varphi(R) < 0$ at $R = t_J$, then for every
 $0 < \eta \le 1/b^2$ gradient descent never leaves the ball, and $\|r_{k+1}\| \le (1 - \eta \sigma^2) \|r_k\|$ with
-$\sigma = s - M(R)$, $b = S + M(R)$.
+$\sigma = s - M(R)$, $b = S + M(R)$. For $1/b^2 < \eta < 2/(b^2 + s^2)$ the same holds with
+$\kappa s$ in place of $s$ in both conditions, and the rate $\eta \sigma (\kappa s - M(R))$.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy as np
 
 from wideproof.certificates.staircase import Staircase, above, below
 
+ROUNDS = 32  # of making the ball larger for a step size beyond 1/b²
+
 
 @dataclass(frozen=True)
 class Descent:
@@ -24,9 +27,10 @@ class Descent:
 
     Attributes
     ----------
-    h : the proof ratio $\Lambda \rho / s^2$ at the outermost radius; below 1/2 one constant suffices.
+    h : the proof ratio $\Lambda \rho / (\kappa s)^2$ at the outermost radius; below 1/2 one constant suffices.
     sigma, b : bounds of the Jacobian's singular values along the whole path.
-    eta : the step size; `rate` : $\eta \sigma^2$, the share of the residual that every step removes at least.
+    eta : the step size; `kappa` : the share of s that it leaves, 1 up to $1/b^2$.
+    rate : $\eta \sigma (\kappa s - M(R))$, the share of the residual that every step removes at least.
     steps : after which the loss is at most `epsilon`.
     """
 
@@ -38,6 +42,7 @@ class Descent:
     sigma: float
     b: float
     eta: float
+    kappa: float
     rate: float
     epsilon: float
     steps: int
@@ -79,21 +84,78 @@ def descent(
     True
     """
     m, whole = staircase.integrals()
-    if not (s > 0 and m <= Fraction(s)):
-        return None
-    radius = Fraction(staircase.radii[-1])
-    if not Fraction(rho) - Fraction(s) * radius + whole < 0:
+    if not (s > 0 and m < Fraction(s)):
         return None
     sigma, b = below(Fraction(s) - m), above(Fraction(S) + m)
-    if not sigma > 0:
+    eta = below(1 / Fraction(b) ** 2) if eta is None else eta
+    if not 0 < eta < math.inf:
         return None
-    largest = below(1 / Fraction(b) ** 2)
-    eta = largest if eta is None else eta
-    if not 0 < eta <= largest:
+    share = kappa(eta, b, s)
+    pull = Fraction(share) * Fraction(s)
+    if not Fraction(rho) - pull * Fraction(staircase.radii[-1]) + whole < 0:
         return None
-    rate = below(Fraction(eta) * Fraction(sigma) ** 2)
-    h = proof_ratio(rho, s, staircase.constants[-1])
-    return Descent(rho, s, S, staircase, h, sigma, b, eta, rate, epsilon, steps_to(rho, rate, epsilon))
+    rate = below(Fraction(eta) * Fraction(sigma) * Fraction(below(pull - m)))
+    if not rate > 0:
+        return None
+    h = proof_ratio(rho, below(pull), staircase.constants[-1])
+    return Descent(rho, s, S, staircase, h, sigma, b, eta, share, rate, epsilon, steps_to(rho, rate, epsilon))
+
+
+def find_descent(
+    rho: float,
+    s: float,
+    S: float,
+    search: Callable[[float], Staircase | None],
+    *,
+    eta: float | None = None,
+    epsilon: float = 1e-12,
+) -> Descent | None:
+    r"""Look for radii from which Theorem 1 concludes, at this step size or at $1/b^2$; `None` if there are none.
+
+    `search(pull)` looks for radii with $\rho - \text{pull}\, t + \int_0^t M < 0$. Beyond $1/b^2$ a larger ball leaves
+    less of s and less of s needs a larger ball, until both fit or nothing is left.
+
+    >>> from wideproof.certificates.staircase import climb
+    >>> def search(pull):
+    ...     return climb(0.5, pull, lambda radius: 0.25)
+    >>> found = find_descent(0.5, 1.0, 2.0, search, eta=0.25)
+    >>> (round(found.kappa, 3), round(found.radius, 3), round(found.b, 3)) if found else None
+    (0.986, 0.545, 2.136)
+    >>> find_descent(0.5, 1.0, 2.0, search, eta=0.4) is None
+    True
+    """
+    share = 1.0
+    for _ in range(ROUNDS):
+        stairs = search(share * s)
+        if stairs is None:
+            return None
+        found = descent(rho, s, S, stairs, eta=eta, epsilon=epsilon)
+        if found is not None or eta is None:
+            return found
+        less = kappa(eta, above(Fraction(S) + stairs.integrals()[0]), s)
+        if not 0 < less < share:
+            return None
+        share = less
+    return None
+
+
+def kappa(eta: float, b: float, s: float) -> float:
+    r"""Return the share of s that a step size leaves, rounded down: 1 up to $1/b^2$, 0 from $2/(b^2 + s^2)$ on.
+
+    Between them $\kappa^2 = \beta (2 - \beta - \varepsilon) / (1 - \beta \varepsilon)$ with $\beta = \eta b^2$ and
+    $\varepsilon = \eta s^2$.
+
+    >>> kappa(0.25, 2.0, 1.0), round(kappa(0.375, 2.0, 1.0), 3), kappa(0.4, 2.0, 1.0)
+    (1.0, 0.655, 0.0)
+    """
+    beta, epsilon = Fraction(eta) * Fraction(b) ** 2, Fraction(eta) * Fraction(s) ** 2
+    if beta <= 1:
+        return 1.0
+    if beta + epsilon >= 2:
+        return 0.0
+    square = beta * (2 - beta - epsilon) / (1 - beta * epsilon)
+    root = math.sqrt(below(square))
+    return root if Fraction(root) ** 2 <= square else math.nextafter(root, 0)
 
 
 def steps_to(rho: float, rate: float, epsilon: float) -> int:

@@ -35,10 +35,14 @@ def above(value: Fraction) -> float:
 
 
 class Staircase(NamedTuple):
-    r"""Radii $t_1 < \dots < t_J$ and a Lipschitz constant $\Lambda_j$ of the Jacobian on each ball."""
+    r"""Radii $t_1 < \dots < t_J$ and a Lipschitz constant $\Lambda_j$ of the Jacobian on each ball.
+
+    With `caps` $A_j$ the sets are smaller than balls: every single output weight is at most $A_j$ there.
+    """
 
     radii: tuple[float, ...]
     constants: tuple[float, ...]
+    caps: tuple[float, ...] | None = None
 
     def integrals(self, cells: int | None = None) -> tuple[Fraction, Fraction]:
         r"""Return $M$ and $\int M$ at the end of the first `cells` cells.
