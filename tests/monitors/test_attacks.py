@@ -44,6 +44,16 @@ def test_flips_are_as_many_as_the_budget_buys(time: int) -> None:
     assert flipped[1, time - 1].sum() == affordable > 5
 
 
+def test_the_push_flips_one_unit_and_leaves_it_far_from_zero() -> None:
+    before, radius = seen(), 0.5
+    change = attacks.push_attack(before, radius, sample=0, time=3)
+    assert spectral_norm(change) == pytest.approx(radius / np.sqrt(WIDTH))
+    after = moved(before, change)
+    (unit,) = np.flatnonzero(before.mask[0, 2] != after.mask[0, 2])
+    r = np.linalg.norm(attacks.isolated(before, 0, 2))
+    assert abs(after.g[0, 2, unit]) == pytest.approx(radius * r / np.sqrt(WIDTH) - abs(before.g[0, 2, unit]))
+
+
 def test_the_polar_factor_reaches_the_nuclear_norm_and_beats_random_directions() -> None:
     before, radius = seen(), 1e-3
     change = attacks.polar_attack(before, radius, sample=2)

@@ -60,6 +60,16 @@ def flip_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 2) -
     return np.outer(u, v / r)
 
 
+def push_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 2) -> np.ndarray:
+    r"""Spend everything on the one unit that is closest to zero: $\|D' g\|$ becomes as large as one flip makes it."""
+    v = isolated(seen, sample, time - 1)
+    g = seen.g[sample, time - 1]
+    u = np.zeros_like(g)
+    unit = np.abs(g).argmin()
+    u[unit] = -radius / np.sqrt(seen.width) * (1.0 if g[unit] >= 0 else -1.0)
+    return np.outer(u, v / np.linalg.norm(v))
+
+
 def polar_attack(seen: Unrolled, radius: float, sample: int = 0, rounds: int = 12) -> np.ndarray:
     r"""Move the last hidden state as far as possible, to first order.
 

@@ -1,0 +1,328 @@
+r"""Appendices D.1 and E.1: units near zero at one place only, and the split of $W$ into two correlated parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from wideproof.monitors.recurrent import Unrolled, fresh, unroll
+from wideproof.papers.allenzhu2018.lab import Lab
+from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity, law
+from wideproof.papers.statement import statement
+
+BETA_MINUS, BETA_PLUS = 0.03, 0.04
+NEAR = (
+    f"β− = {BETA_MINUS}, β+ = {BETA_PLUS}: with δ/ρ^10 and δ/ρ² no unit is near zero at any width within reach",
+    "n = 2, L = 3, (i*, l*) = (1, 1); N1 is all units, or a random half of them",
+)
+
+
+class Near(NamedTuple):
+    r"""Sizes of the sets $N_1 \supseteq N_2 \supseteq N_3 \supseteq N_4$."""
+
+    one: int
+    two: int
+    three: int
+    four: int
+
+
+@statement
+def lemma_d_2(lab: Lab) -> Check:
+    r"""Many units are near zero at $(i^*, \ell^*+1)$ and away from it elsewhere: $|N_4| \ge \beta_- |N_1| / (64 L)$."""
+    counts = near_zero(lab)
+    return conclude(
+        at_least("|N4| >= β−|N1|/(64 L)", [c.four for c in counts], [BETA_MINUS * c.one / (64 * 3) for c in counts]),
+        hypotheses=_sizes(counts),
+        assumptions=NEAR,
+    )
+
+
+@statement
+def lemma_d_3(lab: Lab) -> Check:
+    r"""Units near zero: $|N_2| \ge \beta_- |N_1| / (16 L)$, $N_2 = \{k \in N_1 : |(g_{i^*,\ell^*+1})_k| \le
+    \beta_-/\sqrt m\}$.
+    """
+    counts = near_zero(lab)
+    return conclude(
+        at_least("|N2| >= β−|N1|/(16 L)", [c.two for c in counts], [BETA_MINUS * c.one / (16 * 3) for c in counts]),
+        hypotheses=_sizes(counts),
+        assumptions=NEAR,
+    )
+
+
+@statement
+def lemma_d_4(lab: Lab) -> Check:
+    r"""Half of $N_2$ is at least $\beta_+/\sqrt m$ from zero for all other samples, whatever $N_2$ was made from.
+
+    $A$, $W U_{\ell^*-1}$ and $W h_{i^*,\ell^*}$ are kept and the rest of $W$ is drawn again: $N_2$ stays the same set.
+    """
+    counts, same = near_zero_again(lab, others=True)
+    return conclude(
+        at_least("|N3| >= |N2|/2", [c.three for c in counts], [c.two / 2 for c in counts], counts=True),
+        identity("N2 after drawing the rest of W again", same, 0.0),
+        assumptions=NEAR,
+        title="half of the units near zero are away from zero for the other samples",
+    )
+
+
+@statement
+def lemma_d_5(lab: Lab) -> Check:
+    r"""Half of $N_3$ is at least $\beta_+/\sqrt m$ from zero for all samples at all later times, given $A$ and $W
+    U_{\ell^*}$.
+    """
+    counts, same = near_zero_again(lab, others=False)
+    return conclude(
+        at_least("|N4| >= |N3|/2", [c.four for c in counts], [c.three / 2 for c in counts], counts=True),
+        identity("N3 after drawing the rest of W again", same, 0.0),
+        assumptions=NEAR,
+        title="half of those are away from zero at all later times",
+    )
+
+
+def near_masks(seen: Unrolled) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Return the three conditions as masks over units, for $i^* = 1$, $\ell^* = 1$."""
+    size = np.abs(seen.g) * np.sqrt(seen.width)
+    return size[0, 1] <= BETA_MINUS, (size[1:, 1] >= BETA_PLUS).all(axis=0), (size[:, 2:] >= BETA_PLUS).all(axis=(0, 1))
+
+
+def _count(seen: Unrolled, chosen: np.ndarray) -> Near:
+    near, others, later = near_masks(seen)
+    two = chosen & near
+    return Near(int(chosen.sum()), int(two.sum()), int((two & others).sum()), int((two & others & later).sum()))
+
+
+def near_start(lab: Lab, seed: int = 0) -> Unrolled:
+    """Return the network in which units near zero are counted."""
+    return lab.start(lab.pick(2048, 4096, 8192), 3, seed, n=2).seen
+
+
+def near_zero(lab: Lab) -> list[Near]:
+    """Count the sets in several starts, from all units and from half of them."""
+
+    def make() -> list[Near]:
+        found = []
+        for seed in range(3):
+            seen = near_start(lab, seed)
+            half = lab.rng("half", seed).permutation(seen.width) < 0.75 * seen.width
+            found += [_count(seen, np.ones(seen.width, bool)), _count(seen, half)]
+        return found
+
+    return lab.keep("near zero", make)
+
+
+def near_zero_again(lab: Lab, others: bool) -> tuple[list[Near], list[float]]:
+    """Draw the part of `W` again that the given set does not depend on; return the counts and how the set changed."""
+
+    def make() -> tuple[list[Near], list[float]]:
+        seen = near_start(lab)
+        states = seen.h[:1, 0] if others else seen.h[:, 0]
+        basis = np.linalg.qr(states.T)[0]
+        near, away, _ = near_masks(seen)
+        given = near if others else near & away
+        counts, changed = [], []
+        for k in range(lab.pick(2, 5, 10)):
+            noise = np.sqrt(2 / seen.width) * lab.rng("again", others, k).standard_normal(seen.W.shape)
+            weight = noise + (seen.W - noise) @ basis @ basis.T
+            again = unroll({"W": weight, "A": seen.A, "B": seen.B}, seen.x)
+            counts.append(_count(again, np.ones(seen.width, bool)))
+            near, away, _ = near_masks(again)
+            changed.append(float((given != (near if others else near & away)).sum()))
+        return counts, changed
+
+    return lab.keep(("near zero again", others), make)
+
+
+def _sizes(counts: Sequence[Near]) -> tuple[Check, ...]:
+    needed = (2 * 3) ** 2 / BETA_MINUS
+    return (at_least("|N1| >= n²L²/β−", [c.one for c in counts], needed),)
+
+
+class Split(NamedTuple):
+    r"""One draw of the split $W = W_2 + u v^\top$ at $(i^*, \ell^*)$, with what it was made from."""
+
+    seen: Unrolled
+    basis: np.ndarray
+    v: np.ndarray
+    g1: np.ndarray
+    u: np.ndarray
+
+
+SAMPLE, TIME, WIDE_THETA = 1, 2, 0.5
+SMALL = (
+    "m = 48, n = 2, L = 3, (i*, l*) = (2, 2), θ = 1/2: the laws hold for every θ in (0, 1), and a wrong one shows best "
+    "for a large θ",
+)
+
+
+def split(seen: Unrolled, theta: float, rng: np.random.Generator) -> Split:
+    r"""Split $W$: with $g'$ fresh noise, $g_1 = \sqrt{1-\theta^2}\, W v + \theta g'$, $g_2 = \theta W v -
+    \sqrt{1-\theta^2}\, g'$.
+
+    Then $W v = \sqrt{1-\theta^2}\, g_1 + \theta g_2$ and $u = \theta g_2 - (1 - \sqrt{1-\theta^2}) g_1$.
+    """
+    parts = fresh(seen.h[:, :TIME])
+    v = parts.directions()[SAMPLE, TIME - 1]
+    noise = np.sqrt(2 / seen.width) * rng.standard_normal(seen.width)
+    root = np.sqrt(1 - theta**2)
+    g1, g2 = root * (seen.W @ v) + theta * noise, theta * (seen.W @ v) - root * noise
+    return Split(seen, parts.before(TIME - 1), v, g1, theta * g2 - (1 - root) * g1)
+
+
+def splits(lab: Lab, count: int, theta: float = WIDE_THETA, width: int = 48) -> list[Split]:
+    """Draw small networks and split each one."""
+
+    def make() -> list[Split]:
+        rng = lab.rng("splits", theta, width)
+        x = lab.data(3, n=2).x
+        found = []
+        for _ in range(count):
+            w, a = (np.sqrt(2 / width) * rng.standard_normal((width, k)) for k in (width, x.shape[-1]))
+            found.append(split(unroll({"W": w, "A": a, "B": np.ones((1, width))}, x), theta, rng))
+        return found
+
+    return lab.keep(("splits", count, theta, width), make)
+
+
+def moments(weight: np.ndarray, piece: Split, rows: Sequence[int] | np.ndarray | slice = slice(None)) -> list[float]:
+    r"""Return statistics of $\sqrt{m/2}\, W$ on some rows that are 1, 3, 0.8413, 0.5, 1, 0, 1 for $N(0, 2/m)$ entries.
+
+    The second and fourth moment, two values of the distribution function, and the second moments along $v$ and an
+    earlier direction, with their product in between.
+    """
+    z = np.sqrt(len(weight) / 2) * weight[rows]
+    along, earlier = z @ piece.v, z @ piece.basis[:, 0]
+    inside = [np.mean(z <= 1), np.mean(z <= 0)]
+    return [np.mean(z**2), np.mean(z**4), *inside, np.mean(along**2), np.mean(along * earlier), np.mean(earlier**2)]
+
+
+MOMENTS = (1.0, 3.0, float(stats.norm.cdf(1)), 0.5, 1.0, 0.0, 1.0)
+
+
+@statement
+def lemma_e_4(lab: Lab) -> Check:
+    r"""$W = W_2 + u v^\top$ with $W_2$ of the same law as $W$, and $u$ small but of both signs."""
+    parts = (lemma_e_4_a(lab), lemma_e_4_b(lab), lemma_e_4_c(lab), lemma_e_4_d(lab))
+    return conclude(*parts, title="W is a matrix of the same law plus a part of rank one")
+
+
+@statement
+def lemma_e_4_a(lab: Lab) -> Check:
+    r"""The entries of $W_2$ are independent $N(0, 2/m)$."""
+    drawn = [moments(s.seen.W - np.outer(s.u, s.v), s) for s in splits(lab, lab.pick(300, 1000, 5000))]
+    return conclude(law("moments of √(m/2) W2", drawn, MOMENTS), assumptions=SMALL)
+
+
+@statement
+def lemma_e_4_b(lab: Lab) -> Check:
+    r"""The other part is $W' = u v_{i^*,\ell^*}^\top$; states up to $\ell^*$ do not see it."""
+    literal, given, states, kept = [], [], [], []
+    for s in splits(lab, lab.pick(300, 1000, 5000))[:20]:
+        identity_, whole = np.eye(s.seen.width), s.basis @ s.basis.T
+        rest = s.seen.W @ (identity_ - whole) @ (identity_ - np.outer(s.v, s.v))
+        literal.append(s.seen.W @ whole + np.outer(s.g1, s.v) + rest + np.outer(s.u, s.v))
+        given.append(s.seen.W)
+        weight = s.seen.W - np.outer(s.u, s.v)
+        states.append(unroll({"W": weight, "A": s.seen.A, "B": s.seen.B}, s.seen.x).h[:, :TIME])
+        kept.append(s.seen.h[:, :TIME])
+    return conclude(
+        identity("W U Uᵀ + g1 vᵀ + W(I − U Uᵀ)(I − v vᵀ) + u vᵀ = W", literal, given),
+        identity("states up to l* at W2 and at W", states, kept),
+        title="the split-off part is u vᵀ",
+        assumptions=SMALL,
+    )
+
+
+@statement
+def lemma_e_4_c(lab: Lab) -> Check:
+    r"""Given $W_2$, each $u_k$ is at least $\theta/(2\sqrt m)$, and at most $-\theta/(2\sqrt m)$, with probability $\ge
+    1/4$.
+
+    Given $W_2$, $g_1$ is known and $g_2$ is not, so that both probabilities are values of the normal distribution.
+    """
+    width, least, passed, tried = lab.width, [], 0, 0
+    seen = lab.start(width, 3, n=2).seen
+    theta = largest_theta(seen)
+    for k in range(4):
+        piece = split(seen, theta, lab.rng("split", k))
+        offset = (1 - np.sqrt(1 - theta**2)) * piece.g1 * np.sqrt(width)
+        for sign in (1, -1):
+            least.append(stats.norm.sf((theta / 2 + sign * offset) / (theta * np.sqrt(2))))
+        passed += int((piece.u >= theta / (2 * np.sqrt(width))).sum())
+        tried += width
+    return conclude(
+        at_least("probability given W2, all k, both signs", least, 0.25),
+        frequency("share of u_k >= θ/(2√m)", passed, tried, 0.25),
+        title="each u_k passes ±θ/(2√m) with probability at least 1/4",
+        assumptions=("θ = 1/(2ρ), the largest that is allowed",),
+    )
+
+
+@statement
+def lemma_e_4_d(lab: Lab) -> Check:
+    r"""No $u_k$ is larger than $3\theta\rho/(2\sqrt m)$."""
+    seen = lab.start(lab.width, 3, n=2).seen
+    theta = largest_theta(seen)
+    largest = [np.abs(split(seen, theta, lab.rng("split", k)).u).max() for k in range(lab.pick(20, 50, 200))]
+    limit = 3 * theta * rho(seen) / (2 * np.sqrt(seen.width))
+    return conclude(at_most("‖u‖∞ <= 3θρ/(2√m)", largest, limit), assumptions=("θ = 1/(2ρ)",))
+
+
+@statement
+def lemma_e_5(lab: Lab) -> Check:
+    r"""The split restricted to one coordinate, a set, or a set and its complement."""
+    return conclude(lemma_e_5_a(lab), lemma_e_5_b(lab), lemma_e_5_c(lab), title="the split on chosen coordinates")
+
+
+@statement
+def lemma_e_5_a(lab: Lab) -> Check:
+    r"""$W = W_0 + u_k e_k v^\top$ with a single coordinate $k$, and $W_0$ of the law of $W$."""
+    drawn = [np.mean([moments(masked(s, [k]), s, [k]) for k in range(8)], axis=0) for s in _many(lab)]
+    title = "moments of row k of √(m/2) W0"
+    return conclude(law(title, drawn, MOMENTS), assumptions=(*SMALL, "k = 1..8 in turn"))
+
+
+@statement
+def lemma_e_5_b(lab: Lab) -> Check:
+    r"""$W = W_1 + u_N v^\top$ with the coordinates of a fixed set $N$, and $W_1$ of the law of $W$."""
+    chosen = np.arange(0, 48, 3)
+    drawn = [moments(masked(s, chosen), s) + moments(masked(s, chosen), s, chosen)[4:6] for s in _many(lab)]
+    title = "moments of √(m/2) W1, and of its rows in N"
+    return conclude(law(title, drawn, (*MOMENTS, 1.0, 0.0)), assumptions=(*SMALL, "N every third unit"))
+
+
+@statement
+def lemma_e_5_c(lab: Lab) -> Check:
+    r"""$W = W_2 + u_N v^\top + u_{-N} v^\top$, a set and its complement."""
+    chosen = np.arange(48) % 3 == 0
+    s = _many(lab)[0]
+    total = masked(s, slice(None)) + np.outer(chosen * s.u, s.v) + np.outer(~chosen * s.u, s.v)
+    return conclude(
+        identity("W2 + W'_N + W'_(-N) = W", total, s.seen.W),
+        law("moments of √(m/2) W2", [moments(masked(t, slice(None)), t) for t in _many(lab)], MOMENTS),
+        title="the split into a set and its complement",
+        assumptions=SMALL,
+    )
+
+
+def masked(piece: Split, rows: Sequence[int] | np.ndarray | slice) -> np.ndarray:
+    r"""Return $W - u_N v^\top$ for the coordinates $N$ in `rows`."""
+    weight = piece.seen.W.copy()
+    weight[rows] -= np.outer(piece.u[rows], piece.v)
+    return weight
+
+
+def rho(seen: Unrolled) -> float:
+    r"""Return $\rho = n L d \log m$."""
+    return seen.n * seen.length * len(seen.B) * float(np.log(seen.width))
+
+
+def largest_theta(seen: Unrolled) -> float:
+    r"""Return $1/(2\rho)$."""
+    return 1 / (2 * rho(seen))
+
+
+def _many(lab: Lab) -> list[Split]:
+    return splits(lab, lab.pick(300, 1000, 5000))
