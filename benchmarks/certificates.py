@@ -21,9 +21,10 @@ import numpy as np
 from peers.common import RESULTS, machine, write_json
 
 import wideproof as wp
-from wideproof.certificates.certify import Attempt, certify
+from wideproof.certificates.attempt import Attempt
+from wideproof.certificates.certifying import certify
 from wideproof.certificates.enclosure import FUNCTIONS
-from wideproof.certificates.polish import polish
+from wideproof.certificates.polishing import polish
 from wideproof.certificates.widths import doubled, width_needed
 from wideproof.data import AnyDataset, Dataset
 from wideproof.networks import FullyConnected, Network, get_activation

@@ -17,8 +17,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from wideproof.certificates.certify import Attempt, certify, scored
-from wideproof.certificates.polish import Polished, polish
+from wideproof.certificates.attempt import Attempt
+from wideproof.certificates.certifying import certify, scored
+from wideproof.certificates.polishing import Polished, polish
 from wideproof.certificates.proof import Proof, Ratio
 from wideproof.data import AnyDataset, audit
 from wideproof.data.conflicts import conflicts

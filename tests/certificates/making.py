@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from wideproof.certificates.anchor import Anchor, measure
-from wideproof.certificates.certify import scored
+from wideproof.certificates.certifying import scored
 from wideproof.certificates.graph import graph
-from wideproof.certificates.polish import polish
+from wideproof.certificates.polishing import polish
 from wideproof.data import AnyDataset, Dataset, ImageDataset, SequenceDataset
 from wideproof.networks import (
     ConvResidual,

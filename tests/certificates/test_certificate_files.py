@@ -9,7 +9,7 @@ import pytest
 from tests.certificates.making import at, dataset, problem
 from tests.certificates.rewriting import flip, parts, put
 from wideproof.certificates.certificate import ARRAYS, DOCUMENT, FORMAT, Certificate, canonical, load_certificate
-from wideproof.certificates.certify import certify
+from wideproof.certificates.certifying import certify
 from wideproof.errors import InputError
 from wideproof.networks import ConvResidual, DeepReLU, ElmanRNN, FullyConnected, get_activation
 from wideproof_verify import verify

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from tests.certificates.making import Reference, at, dataset, fitted, signs, sphere
-from wideproof.certificates.certify import certify
+from wideproof.certificates.certifying import certify
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.widths import doubled
 from wideproof.data import Dataset

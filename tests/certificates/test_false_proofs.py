@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tests.certificates.making import at, dataset, fitted, problem, signs, sphere, start
-from wideproof.certificates.certify import Obstacle, certify
-from wideproof.certificates.polish import polish
+from wideproof.certificates.attempt import Obstacle
+from wideproof.certificates.certifying import certify
+from wideproof.certificates.polishing import polish
 from wideproof.data import Dataset, SequenceDataset
 from wideproof.errors import InputError
 from wideproof.networks import DeepReLU, ElmanRNN, FullyConnected

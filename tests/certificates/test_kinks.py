@@ -7,7 +7,7 @@ import pytest
 
 from tests.certificates.making import Reference, at, dataset, fitted, problem
 from wideproof.certificates.anchor import run
-from wideproof.certificates.certify import certify
+from wideproof.certificates.certifying import certify
 from wideproof.certificates.graph import graph
 from wideproof.certificates.lipschitz import closest_to_a_kink, kink_radius, sign_slack
 from wideproof.networks import DeepReLU, DeepRNN, ElmanRNN, FullyConnected, ResidualReLU, get_activation

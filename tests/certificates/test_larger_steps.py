@@ -11,7 +11,7 @@ import pytest
 from tests.certificates.making import Reference, quadratic_maps, residuals, signs, sphere
 from tests.certificates.rewriting import parts, put
 from tests.certificates.test_certified_runs import follow, least_eigenvalue
-from wideproof.certificates.certify import certify
+from wideproof.certificates.certifying import certify
 from wideproof.certificates.squared_loss import descent, find_descent, kappa
 from wideproof.certificates.staircase import Staircase, climb
 from wideproof.certificates.widths import doubled

@@ -13,7 +13,7 @@ from tests.certificates.making import at, signs, sphere, start
 from wideproof.certificates.classify import certify_classifier
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.logistic_loss import _psi, least_loss, logistic_descent, loss_integrals
-from wideproof.certificates.polish import polish
+from wideproof.certificates.polishing import polish
 from wideproof.certificates.widths import doubled
 from wideproof.data import Dataset
 from wideproof.errors import InputError

@@ -13,7 +13,7 @@ import pytest
 
 from tests.certificates.making import Reference, at, dataset, problem
 from tests.certificates.rewriting import flip, parts, put
-from wideproof.certificates.certify import certify, descent_claims
+from wideproof.certificates.certifying import certify, descent_claims
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.squared_loss import descent
 from wideproof.certificates.staircase import Staircase

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.certificates.making import at, signs, sphere, start
-from wideproof.certificates.certify import certify
+from wideproof.certificates.certifying import certify
 from wideproof.certificates.lipschitz import lipschitz
-from wideproof.certificates.polish import polish
+from wideproof.certificates.polishing import polish
 from wideproof.certificates.squared_loss import descent
 from wideproof.certificates.staircase import _one_constant
 from wideproof.certificates.widths import doubled, width_needed

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wideproof.certificates.certify import certify
-from wideproof.certificates.polish import polish
+from wideproof.certificates.certifying import certify
+from wideproof.certificates.polishing import polish
 from wideproof.certificates.proof import Proof, Ratio
 from wideproof.data import Dataset, audit
 from wideproof.kernels import gram, predict

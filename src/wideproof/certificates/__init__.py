@@ -1,12 +1,12 @@
 """Certificates: proofs that gradient descent reaches a global minimum, for one network and one data set."""
 
+from wideproof.certificates.attempt import Attempt as Attempt
+from wideproof.certificates.attempt import Obstacle as Obstacle
 from wideproof.certificates.certificate import Certificate as Certificate
 from wideproof.certificates.certificate import load_certificate as load_certificate
-from wideproof.certificates.certify import Attempt as Attempt
-from wideproof.certificates.certify import Obstacle as Obstacle
-from wideproof.certificates.certify import certify as certify
+from wideproof.certificates.certifying import certify as certify
 from wideproof.certificates.classify import certify_classifier as certify_classifier
-from wideproof.certificates.polish import polish as polish
+from wideproof.certificates.polishing import polish as polish
 from wideproof.certificates.proof import Proof as Proof
 from wideproof.certificates.widths import doubled as doubled
 from wideproof.certificates.widths import width_needed as width_needed

@@ -15,8 +15,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from wideproof.certificates.anchor import Anchor, measure
+from wideproof.certificates.attempt import Level, Obstacle
 from wideproof.certificates.certificate import Certificate
-from wideproof.certificates.certify import Level, Obstacle
 from wideproof.certificates.enclosure import UP, Ball
 from wideproof.certificates.graph import graph
 from wideproof.certificates.lipschitz import kink_radius, lipschitz
@@ -61,7 +61,7 @@ def certify_classifier(
     --------
     >>> from wideproof.data import Dataset
     >>> from wideproof.networks import FullyConnected
-    >>> from wideproof.certificates.polish import polish
+    >>> from wideproof.certificates.polishing import polish
     >>> network = FullyConnected(input_dim=3, width=64, depth=1)
     >>> data = Dataset(np.eye(3), np.array([1.0, -1.0, 1.0]), "binary")
     >>> near = polish(network, network.init(0), data.x, data.y).params

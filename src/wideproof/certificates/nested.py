@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
+from wideproof.certificates.anchor import Anchor, run
+from wideproof.certificates.enclosure import activate, lengths
 from wideproof.certificates.staircase import Staircase
+from wideproof.networks import Network
+from wideproof.networks.fully_connected import FullyConnected
 
 
 class NestedSets(NamedTuple):
@@ -18,6 +25,21 @@ class NestedSets(NamedTuple):
     longest: float  # the longest input
     largest: float  # the largest output weight
     row: float  # the largest norm of a unit's activations over the examples
+
+
+def nested_sets(anchor: Anchor, network: Network, params: Mapping[str, np.ndarray], x: np.ndarray) -> NestedSets | None:
+    """Return what the nested sets need, for one smooth hidden layer with one trained output; else `None`."""
+    if not isinstance(network, FullyConnected) or network.depth != 1 or network.outputs != 1:
+        return None
+    if anchor.graph.trained != ("W1", "a") or anchor.graph.kinked:
+        return None
+    g = anchor.graph
+    passed = run(g, params, x, anchor.level == "enclosed")
+    value, _ = activate(g.activation.name, passed.z[0], g.lipschitz, g.smoothness)
+    return NestedSets(
+        g.nodes[0].scale, g.lipschitz, g.smoothness, anchor.all_inputs[-1], float(anchor.inputs[-1].max()),
+        float(np.abs(params["a"]).max()), float(lengths(value, (0, 1)).max()),
+    )  # fmt: skip
 
 
 def climb_nested(rho: float, s: float, known: NestedSets, pull: float, cells: int = 2000) -> Staircase | None:

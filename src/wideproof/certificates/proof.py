@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wideproof.certificates.certify import Attempt
-from wideproof.certificates.polish import Polished
+from wideproof.certificates.attempt import Attempt
+from wideproof.certificates.polishing import Polished
 from wideproof.data import AnyDataset
 from wideproof.data.audit import Audit
 from wideproof.networks import Network

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wideproof.certificates.certify import Attempt, Level, certify
+from wideproof.certificates.attempt import Attempt, Level
+from wideproof.certificates.certifying import certify
 from wideproof.data import AnyDataset
 from wideproof.errors import InputError
 from wideproof.networks.fully_connected import FullyConnected

@@ -1,0 +1,70 @@
+"""What came of an attempt to prove convergence: a certificate, or the obstacle."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from wideproof.certificates.anchor import Anchor
+from wideproof.certificates.certificate import Certificate
+from wideproof.certificates.lipschitz import lipschitz
+from wideproof.certificates.squared_loss import Descent, Existence, proof_ratio
+
+Level = Literal["float64", "enclosed"]
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why there is no proof.
+
+    Attributes
+    ----------
+    quantity : what is in the way: `"contradiction"`, `"parameters"`, `"eigenvalue"`, `"ratio"` or `"kink"`.
+    value : its value; `needed` : the value at which the proof would pass.
+    reason : one sentence. `advice` : what would change it, the most promising first.
+    """
+
+    quantity: str
+    value: float
+    needed: float
+    reason: str
+    advice: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {'; or '.join(self.advice)}" if self.advice else self.reason
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """What came of an attempt to prove: a certificate, or the obstacle; and the numbers at the anchor.
+
+    An impossible problem has both: a certificate that zero loss does not exist, and the obstacle that says so.
+    """
+
+    anchor: Anchor | None
+    certificate: Certificate | None
+    obstacle: Obstacle | None
+    descent: Descent | None = None
+    existence: Existence | None = None
+
+    @cached_property
+    def h(self) -> float:
+        r"""The proof ratio $\Lambda \rho / s^2$: at the radius of the proof, or at $2 \rho / s$ where there is none."""
+        if self.descent is not None:
+            return self.descent.h
+        if self.anchor is None or not self.anchor.s > 0:
+            return math.inf
+        a = self.anchor
+        return proof_ratio(a.residual, a.s, lipschitz(a, 2 * a.residual / a.s).value)
+
+    @property
+    def passed(self) -> bool:
+        """Whether convergence is certified."""
+        return self.descent is not None
+
+    def __str__(self) -> str:
+        if self.certificate is not None:
+            return self.certificate.summary
+        return str(self.obstacle)

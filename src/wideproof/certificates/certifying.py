@@ -1,0 +1,156 @@
+r"""Certify that gradient descent on the squared loss reaches zero from given weights, or say what is in the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from wideproof.certificates.anchor import Anchor, measure
+from wideproof.certificates.attempt import Attempt, Level
+from wideproof.certificates.certificate import Certificate
+from wideproof.certificates.graph import graph
+from wideproof.certificates.lipschitz import lipschitz
+from wideproof.certificates.nested import climb_nested, nested_sets
+from wideproof.certificates.obstacles import contradiction, kink, no_eigenvalue, ratio_too_large, step_too_large
+from wideproof.certificates.squared_loss import Descent, Existence, existence, find_descent, proof_ratio
+from wideproof.certificates.staircase import Staircase, climb
+from wideproof.data import AnyDataset
+from wideproof.errors import InputError
+from wideproof.networks import Network
+
+
+def certify(
+    network: Network,
+    params: Mapping[str, ArrayLike],
+    data: AnyDataset,
+    *,
+    level: Level = "enclosed",
+    sharp: bool = False,
+    step_size: float | None = None,
+    target_loss: float = 1e-12,
+    about: Mapping[str, Any] | None = None,
+) -> Attempt:
+    r"""Try to prove that gradient descent on $\tfrac12 \sum (f - y)^2$ converges to zero loss from `params`.
+
+    Parameters
+    ----------
+    params : the anchor: an initialization (a proof before training) or trained weights.
+    level : `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    sharp : spend a spectral norm for each example and layer on sharper Lipschitz constants.
+    step_size : certify this one, which is below $2/(b^2 + s^2)$; by default $1/b^2$, which asks least of the network.
+    target_loss : the loss for which steps are counted.
+    about : where the anchor comes from; it is written into the certificate.
+
+    Examples
+    --------
+    >>> from wideproof.data import Dataset
+    >>> from wideproof.networks import FullyConnected
+    >>> from wideproof.certificates.polishing import polish
+    >>> network = FullyConnected(input_dim=3, width=64, depth=1)
+    >>> data = Dataset(np.eye(3), np.array([1.0, -1.0, 1.0]), "binary")
+    >>> near = polish(network, network.init(0), data.x, data.y).params
+    >>> certify(network, near, data).passed
+    True
+    """
+    if level not in ("float64", "enclosed"):
+        raise InputError(f"level is 'float64' or 'enclosed', got {level!r}: only a verifier says 'proved'")
+    if step_size is not None and not 0 < step_size < math.inf:
+        raise InputError(f"a step size is a positive number, got {step_size}")
+    weights = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
+    about = {"data": data.name, "digest": data.digest, **(about or {})}
+    impossible = contradiction(network, weights, data, level, about)
+    if impossible is not None:
+        return impossible
+    g = graph(network)
+    anchor = measure(g, weights, data.x, scored(network, data.y), level=level, sharp=sharp)
+    obstacle = no_eigenvalue(anchor, data)
+    if obstacle is not None:
+        return Attempt(anchor, None, obstacle)
+    search = _search(anchor, network, weights, data)
+    found = _descend(anchor, search, step_size, target_loss)
+    near = existence(anchor.s, anchor.newton, lambda radius: _constant(anchor, radius))
+    if found is None:
+        safe = None if step_size is None else _descend(anchor, search, None, target_loss)
+        obstacle = ratio_too_large(anchor) if step_size is None or safe is None else step_too_large(step_size, safe)
+        return Attempt(anchor, None, obstacle, existence=near)
+    blocked = kink(anchor, found.radius)
+    if blocked is not None:
+        return Attempt(anchor, None, blocked)
+    claims = descent_claims(found, near)
+    summary = _summary(network, data, found, about)
+    made = Certificate(summary, "descent", level, network, claims, weights, data.x, data.y, sharp, about)
+    return Attempt(anchor, made, None, found, near)
+
+
+def scored(network: Network, y: np.ndarray) -> np.ndarray:
+    """Return the targets that enter the loss."""
+    return y[:, 1:] if network.data_kind == "sequences" else y
+
+
+def _constant(anchor: Anchor, radius: float) -> float:
+    return lipschitz(anchor, radius).value
+
+
+def _residual(anchor: Anchor) -> float:
+    return max(anchor.residual, 1e-300)
+
+
+def _search(
+    anchor: Anchor, network: Network, params: Mapping[str, np.ndarray], data: AnyDataset
+) -> Callable[[float], Staircase | None]:
+    """Return the search for radii: balls, and where they fail the nested sets."""
+    rho, known = _residual(anchor), cache(lambda: nested_sets(anchor, network, params, data.x))
+    constant = cache(lambda radius: _constant(anchor, radius))
+
+    def search(pull: float) -> Staircase | None:
+        stairs = climb(rho, pull, constant)
+        if stairs is None and (sets := known()) is not None:
+            return climb_nested(rho, anchor.s, sets, pull)
+        return stairs
+
+    return search
+
+
+def _descend(
+    anchor: Anchor, search: Callable[[float], Staircase | None], step_size: float | None, target_loss: float
+) -> Descent | None:
+    return find_descent(_residual(anchor), anchor.s, anchor.S, search, eta=step_size, epsilon=target_loss)
+
+
+def descent_claims(found: Descent, near: Existence | None) -> dict[str, Any]:
+    """Return Theorem 1's numbers as a certificate names them, with Theorem 2's where its ball is the smaller one."""
+    claims: dict[str, Any] = {
+        "rho": found.rho, "s": found.s, "S": found.S,
+        "radii": list(found.staircase.radii), "lipschitz": list(found.staircase.constants),
+        "h": found.h, "sigma": found.sigma, "b": found.b, "eta": found.eta, "rate": found.rate,
+        "epsilon": found.epsilon, "steps": found.steps,
+    }  # fmt: skip
+    if found.kappa < 1:
+        claims["kappa"] = found.kappa
+    if found.staircase.caps is not None:
+        claims["nested"] = {"A": list(found.staircase.caps)}
+    elif near is not None:
+        h = proof_ratio(near.distance, 1.0, found.staircase.constants[-1]) / found.s * (1 + 1e-12)
+        if h < 0.5:
+            radius = 2 * near.distance / (1 + math.sqrt(1 - 2 * h)) * (1 + 1e-12)
+            if radius <= found.radius:
+                claims |= {"D": near.distance, "newton_h": h, "newton_radius": radius}
+    return claims
+
+
+def _summary(network: Network, data: AnyDataset, found: Descent, about: Mapping[str, Any]) -> str:
+    where = about.get("anchor", "these weights")
+    return (
+        f"Claim: gradient descent on the squared loss of {data.name} ({data.n} examples), started at {where} of "
+        f"{network} with step size {found.eta:.4g}, converges to zero training loss. Every step removes at least the "
+        f"share {found.rate:.3g} of the residual (with a smaller step size, proportionally less), no iterate is "
+        f"farther than {found.radius:.3g} from the start, and the loss is at most {found.epsilon:.3g} after "
+        f"{found.steps} steps. (Proof ratio h = {found.h:.3g}, residual {found.rho:.3g}, smallest singular value of "
+        f"the Jacobian {found.s:.3g}.) Run `wideproof verify` on this folder to have it proved by an independent "
+        "program."
+    )

@@ -1,0 +1,105 @@
+"""What can be in the way of a proof: its value, and what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from wideproof.certificates.anchor import Anchor
+from wideproof.certificates.attempt import Attempt, Obstacle
+from wideproof.certificates.certificate import Certificate
+from wideproof.certificates.lipschitz import closest_to_a_kink, lipschitz, sign_slack
+from wideproof.certificates.squared_loss import Descent, proof_ratio
+from wideproof.data import AnyDataset, SequenceDataset
+from wideproof.data.conflicts import conflicts, half_square
+from wideproof.data.geometry import groups_of_equal_rows
+from wideproof.kernels.spectrum import spectrum
+from wideproof.networks import Network
+
+
+def contradiction(
+    network: Network, params: Mapping[str, np.ndarray], data: AnyDataset, level: str, about: Mapping[str, Any]
+) -> Attempt | None:
+    """Equal inputs with different targets: zero loss is impossible, and that is certified."""
+    found = conflicts(data)
+    if not found.least_square > 0:
+        return None
+    i, j = found.first[0]
+    reason = f"zero loss is impossible: examples {i} and {j} have the same input and different targets"
+    obstacle = Obstacle("contradiction", found.least_square, 0.0, reason, ("correct or remove one of them",))
+    if isinstance(data, SequenceDataset):
+        return Attempt(None, None, obstacle)
+    groups = [group for group in groups_of_equal_rows(data.x) if len(group) > 1]
+    y = data.y.reshape(data.n, -1)
+    clashing = [group.tolist() for group in groups if half_square(y[group]) > 0]
+    least = found.least_square * (1 - 1e-12)
+    summary = (
+        f"Claim: no network fits {data.name} ({data.n} examples): {reason}. The squared loss of every function of the "
+        f"input is at least {least:.6g}. Run `wideproof verify` on this folder to have it proved by an independent "
+        "program."
+    )
+    claims = {"groups": clashing, "least_loss": least}
+    made = Certificate(summary, "impossible", level, network, claims, params, data.x, data.y, False, about)
+    return Attempt(None, made, obstacle)
+
+
+def no_eigenvalue(anchor: Anchor, data: AnyDataset) -> Obstacle | None:
+    """A Gram matrix that is not known to be positive definite."""
+    if anchor.s > 0:
+        return None
+    rows = anchor.n * anchor.outputs
+    if rows > anchor.parameters:
+        reason = (
+            f"{rows} outputs cannot be moved independently by {anchor.parameters} trained parameters, so the Gram "
+            "matrix is singular"
+        )
+        return Obstacle(
+            "parameters", anchor.parameters, rows, reason, ("train a wider network", "train more of its layers")
+        )
+    culprits = spectrum(anchor.gram.mid, error=float(np.abs(anchor.gram.mid).max()), points=data.x.reshape(data.n, -1))
+    named = f"; {culprits.culprits[0]}" if culprits.culprits else ""
+    reason = f"the smallest eigenvalue of the Gram matrix is not known to be positive{named}"
+    advice = ("merge or remove near-duplicates", "centre or whiten the data", "train a wider network")
+    return Obstacle("eigenvalue", 0.0, 0.0, reason, advice)
+
+
+def step_too_large(step_size: float, safe: Descent) -> Obstacle:
+    """A step size that is not certified, where the `safe` one is."""
+    end = 2 / (safe.b**2 + safe.s**2)
+    why = f"must be below 2/(b² + s²) = {end:.4g}" if step_size >= end else "leaves too little of s for the proof"
+    reason = f"the step size {step_size:.4g} {why}; {safe.eta:.4g} is certified"
+    return Obstacle("step size", step_size, safe.eta, reason, ("leave step_size out, or take a smaller one",))
+
+
+def ratio_too_large(anchor: Anchor) -> Obstacle:
+    """A residual too large for how fast the Jacobian may change."""
+    rho, s = anchor.residual, anchor.s
+    constant = lipschitz(anchor, 2 * rho / s).value
+    h = proof_ratio(rho, s, constant)
+    reason = (
+        f"the proof ratio h = Λρ/s² is {h:.3g} and must be below 0.5 (residual ρ = {rho:.3g}, smallest singular value "
+        f"s = {s:.3g}, Lipschitz constant Λ = {constant:.3g})"
+    )
+    advice = [f"train until the residual is below about {0.4 * s * s / constant:.2g}, or polish"]
+    if anchor.graph.read_out in anchor.graph.trained:
+        advice.append("freeze the output layer")
+    advice += ["take a wider network, or a larger output scale", "centre or whiten the data"]
+    return Obstacle("ratio", h, 0.5, reason, tuple(advice))
+
+
+def kink(anchor: Anchor, radius: float) -> Obstacle | None:
+    """A unit of a piecewise linear network that could change its sign within `radius`."""
+    if not anchor.graph.kinked or sign_slack(anchor, radius) > 1:
+        return None
+    k, i, j, size = closest_to_a_kink(anchor, radius)
+    place = f"unit {j} of layer {k + 1} on example {i}"
+    if size <= 0:
+        reason = f"a pre-activation is zero to working precision ({place}), where the ReLU has no derivative"
+        return Obstacle("kink", max(size, 0.0), 0.0, reason, ("train or polish a little more, or take another seed",))
+    reason = (
+        f"{place} has the pre-activation {size:.3g} and could change its sign within the radius {radius:.3g} that "
+        "gradient descent may need"
+    )
+    return Obstacle("kink", size, radius, reason, ("polish further: the radius shrinks with the residual",))
