@@ -1,0 +1,172 @@
+"""Both layers trained, before training: Theorem 1 on sets in which no single output weight grows much."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from tests.certificates.making import Reference, at, signs, sphere
+from tests.certificates.rewriting import parts, put
+from wideproof.certificates.certifying import certify
+from wideproof.certificates.nested import climb_nested, nested_sets
+from wideproof.certificates.squared_loss import find_descent
+from wideproof.certificates.widths import doubled
+from wideproof.data import Dataset
+from wideproof.networks import FullyConnected, get_activation
+from wideproof_verify import verify
+
+N, D, WIDTH, SCALE = 4, 40, 600, 1.0
+NETWORK = FullyConnected(D, WIDTH, 1)
+DATA = Dataset(sphere(N, D, 1), signs(N, 1), "binary")
+
+
+@pytest.fixture(scope="module")
+def start():
+    return doubled(NETWORK, seed=0, scale=SCALE)
+
+
+def search(params, network=NETWORK, data=DATA):
+    """The anchor, and the search for nested sets."""
+    anchor = at(network, params, data.x, data.y)
+    known = nested_sets(anchor, network, params, data.x)
+    assert known is not None
+    return anchor, lambda pull: climb_nested(anchor.residual, anchor.s, known, pull)
+
+
+@pytest.fixture(scope="module")
+def found(start):
+    anchor, sets = search(start)
+    proof = find_descent(anchor.residual, anchor.s, anchor.S, sets)
+    assert proof is not None
+    return proof
+
+
+def balls_fail(monkeypatch):
+    """Leave the prover only the nested sets."""
+    monkeypatch.setattr("wideproof.certificates.certifying.climb", lambda *given: None)
+
+
+def cap_at(stairs, path):
+    """The bound of single output weights where the path is this long."""
+    return stairs.caps[min(int(np.searchsorted(stairs.radii, path)), len(stairs.radii) - 1)]
+
+
+def follow(found, params, steps):
+    """Gradient descent: path, single output weights, residual and smallest singular value at every step."""
+    ref = Reference(NETWORK, params, DATA.x)
+    theta, path, before = ref.theta, 0.0, np.inf
+    for _ in range(steps):
+        out, jacobian = ref.both(theta)
+        r = out - DATA.y
+        size = float(np.linalg.norm(r))
+        assert path <= found.radius
+        assert np.abs(ref.unflat(theta)["a"]).max() <= cap_at(found.staircase, path), "caps"
+        assert size <= (1 - found.rate) * before * (1 + 1e-12) + 1e-13
+        assert np.linalg.eigvalsh(jacobian @ jacobian.T)[0] >= found.sigma**2
+        if size < 1e-10:
+            break
+        move = found.eta * (r @ jacobian)
+        theta, path, before = theta - move, path + float(np.linalg.norm(move)), size
+    return size, path
+
+
+def test_the_sets_are_smaller_than_balls(found):
+    """Close to the start single weights move less than all of them together, which is what the sets are for."""
+    stairs = found.staircase
+    assert stairs.caps is not None
+    grown = np.array(stairs.caps) - SCALE
+    assert np.all(grown[: len(grown) // 4] < 0.5 * np.array(stairs.radii)[: len(grown) // 4])
+    assert np.all(np.diff(stairs.caps) >= 0)
+    assert np.all(np.diff(stairs.constants) >= 0)
+
+
+def test_gradient_descent_keeps_to_the_sets(found, start):
+    size, path = follow(found, start, 800)
+    assert size < 1e-8
+    assert path > 0.1 * found.radius
+
+
+def test_weights_that_are_said_to_stand_still_do_not(found, start):
+    """A planted violation: caps that forget how far single weights move are broken by the run."""
+    still = found.staircase._replace(caps=(SCALE * (1 + 1e-6),) * len(found.staircase.radii))
+    with pytest.raises(AssertionError, match="caps"):
+        follow(type(found)(**{**vars(found), "staircase": still}), start, 800)
+
+
+def test_the_constants_hold_on_the_sets(found, start, rng):
+    """Pairs of points with one output weight at its bound: the Jacobian changes by at most Λ times their distance."""
+    ref, stairs = Reference(NETWORK, start, DATA.x), found.staircase
+    assert stairs.caps is not None
+    for j in (0, len(stairs.radii) // 2, len(stairs.radii) - 1):
+        radius, cap = stairs.radii[j], stairs.caps[j]
+        moved = {name: w.copy() for name, w in ref.params.items()}
+        moved["a"][0] = np.sign(moved["a"][0]) * min(cap, abs(moved["a"][0]) + 0.9 * radius)  # one weight at its bound
+        for _ in range(3):
+            turn = rng.standard_normal(D)
+            pair = [dict(moved), dict(moved)]
+            for one, sign in zip(pair, (1, -1), strict=True):
+                one["W1"] = moved["W1"].copy()
+                one["W1"][0] += sign * 0.2 * radius * turn / np.linalg.norm(turn)
+            a, b = (ref.flat(one) for one in pair)
+            change = np.linalg.norm(ref.jacobian(a) - ref.jacobian(b), 2)
+            assert change <= stairs.constants[j] * np.linalg.norm(a - b)
+
+
+def test_the_certificate_is_verified(monkeypatch, tmp_path, start, found):
+    balls_fail(monkeypatch)
+    attempt = certify(NETWORK, start, DATA)
+    assert attempt.certificate is not None
+    assert attempt.certificate.claims["nested"]["A"] == list(found.staircase.caps)
+    assert "D" not in attempt.certificate.claims  # Newton's method leaves the sets
+    folder = attempt.certificate.save(tmp_path / "true")
+    verdict = verify(folder)
+    assert verdict.answer == "proved", verdict.reason
+    document, arrays = parts(folder)
+    lies = {
+        "A_1 >": {"nested": {"A": [SCALE] * len(found.staircase.radii)}},
+        "Λ_1 ≥": {"lipschitz": [v * (1 - 1e-3) for v in found.staircase.constants]},
+        "rho ≥": {"rho": found.rho * (1 - 1e-6)},
+    }
+    for inequality, lie in lies.items():
+        false = copy.deepcopy(document)
+        false["claims"] |= lie
+        verdict = verify(put(tmp_path / inequality[:1], false, arrays, digests=True))
+        assert verdict.answer == "not proved"
+        assert verdict.reason.startswith(inequality), verdict.reason
+
+
+def test_larger_steps_on_nested_sets(monkeypatch, tmp_path, start, found):
+    balls_fail(monkeypatch)
+    attempt = certify(NETWORK, start, DATA, step_size=1.1 * found.eta)
+    assert attempt.certificate is not None, str(attempt)
+    assert {"nested", "kappa"} <= set(attempt.certificate.claims)
+    assert verify(attempt.certificate.save(tmp_path / "one")).answer == "proved"
+    assert attempt.descent is not None
+    assert follow(attempt.descent, start, 800)[0] < 1e-8
+
+
+def test_too_narrow_is_refused(monkeypatch):
+    balls_fail(monkeypatch)
+    narrow = FullyConnected(D, 60, 1)
+    params = doubled(narrow, seed=0, scale=SCALE)
+    anchor, sets = search(params, narrow)
+    assert sets(anchor.s) is None
+    attempt = certify(narrow, params, DATA)
+    assert not attempt.passed
+    assert attempt.certificate is None
+    assert attempt.obstacle is not None
+    assert attempt.obstacle.quantity == "ratio"
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        FullyConnected(D, 20, 2), FullyConnected(D, 20, 1, trained=("hidden",)),
+        FullyConnected(D, 20, 1, get_activation("relu")), FullyConnected(D, 20, 1, outputs=2),
+    ],
+    ids=["deeper", "fixed outputs", "relu", "two outputs"],
+)  # fmt: skip
+def test_other_networks_have_no_nested_sets(network):
+    params = {name: np.asarray(w) for name, w in network.init(0).items()}
+    y = np.zeros((N, *network.output_shape))
+    assert nested_sets(at(network, params, DATA.x, y), network, params, DATA.x) is None
