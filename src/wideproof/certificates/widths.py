@@ -46,12 +46,13 @@ def doubled(network: FullyConnected, seed: int = 0, scale: float = 1.0) -> dict[
 
 @dataclass(frozen=True)
 class Tried:
-    """One width and one seed: the proof ratio and whether the proof passed."""
+    """One width, seed and output scale: the proof ratio and whether the proof passed."""
 
     width: int
     seed: int
     h: float
     passed: bool
+    scale: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +107,7 @@ def width_needed(
             wide = dataclasses.replace(network, width=width)
             about = {"anchor": "the doubled initialization", "seed": seed, "scale": scale}
             found = certify(wide, doubled(wide, seed, scale), data, level=level, about=about)
-            tried.append(Tried(width, seed, found.h, found.passed))
+            tried.append(Tried(width, seed, found.h, found.passed, scale))
             if progress is not None:
                 progress(tried[-1])
             return found

@@ -1,0 +1,119 @@
+r"""How large an output scale is large enough: the smallest one at which a network of given width is certified.
+
+At the doubled start, with the outputs multiplied by $A$, the residual stays $\|y\|$, $\sigma_{\min}(J)$ grows like $A$
+and so does $\Lambda$: the proof ratio $\Lambda \rho / s^2$ falls like $1 / A$. So every width with a positive definite
+Gram matrix passes at some scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wideproof.certificates.attempt import Attempt, Level
+from wideproof.certificates.certifying import certify
+from wideproof.certificates.widths import Tried, doubled
+from wideproof.data import AnyDataset
+from wideproof.errors import InputError
+from wideproof.networks.fully_connected import FullyConnected
+
+SMALLEST, LARGEST = 2.0**-20, 2.0**30
+
+
+@dataclass(frozen=True, eq=False)
+class NeededScale:
+    """The smallest scales found, one for each seed (`None`: not up to the largest), and all that was tried."""
+
+    network: FullyConnected
+    seeds: tuple[int, ...]
+    scales: tuple[float | None, ...]
+    tried: tuple[Tried, ...]
+    attempts: tuple[Attempt | None, ...]
+
+    def __str__(self) -> str:
+        known = [scale for scale in self.scales if scale is not None]
+        if not known:
+            far = max(self.tried, key=lambda tried: tried.scale)
+            return f"no proof before training at width {self.network.width} up to output scale {far.scale:.3g}"
+        span = f"{min(known):.3g}" if min(known) == max(known) else f"{min(known):.3g} to {max(known):.3g}"
+        width = self.network.width
+        return f"a proof before training passes at width {width} from output scale {span} ({len(known)} seeds)"
+
+
+def scale_needed(
+    network: FullyConnected,
+    data: AnyDataset,
+    *,
+    seeds: Sequence[int] = (0,),
+    smallest: float = SMALLEST,
+    largest: float = LARGEST,
+    tolerance: float = 0.02,
+    level: Level = "enclosed",
+    progress: Callable[[Tried], None] | None = None,
+) -> NeededScale:
+    """Find the smallest output scale at which convergence from the doubled start is certified, at the network's width.
+
+    Doubles the scale from 1 until a proof passes, or halves it while one does, and bisects what is between. The hidden
+    weights stay the same. With fixed outputs the proof ratio falls exactly like the inverse of the scale; with trained
+    ones a larger scale is taken to be easier.
+
+    Parameters
+    ----------
+    smallest, largest : the scales that are tried at most.
+    tolerance : the bisection ends when the bracket is this narrow, relatively.
+
+    Examples
+    --------
+    >>> from wideproof.data import Dataset
+    >>> network = FullyConnected(input_dim=3, width=32, depth=1, trained=("hidden",))
+    >>> found = scale_needed(network, Dataset(np.eye(3), np.array([1.0, -1.0, 1.0]), "binary"))
+    >>> 0.2 < found.scales[0] < 1, found.attempts[0].passed
+    (True, True)
+    """
+    if not 0 < smallest <= 1 <= largest < math.inf:
+        raise InputError(
+            f"scales are tried from 1 down to `smallest` and up to `largest`, got {smallest} and {largest}"
+        )
+    tried: list[Tried] = []
+    scales: list[float | None] = []
+    attempts: list[Attempt | None] = []
+    for seed in seeds:
+        start = doubled(network, seed)
+
+        def attempt(scale: float, seed: int = seed, start: dict[str, np.ndarray] = start) -> Attempt:
+            about = {"anchor": "the doubled initialization", "seed": seed, "scale": scale}
+            found = certify(network, start | {"a": scale * start["a"]}, data, level=level, about=about)
+            tried.append(Tried(network.width, seed, found.h, found.passed, scale))
+            if progress is not None:
+                progress(tried[-1])
+            return found
+
+        scale, best = _search(attempt, smallest, largest, tolerance)
+        scales.append(scale)
+        attempts.append(best)
+    return NeededScale(network, tuple(seeds), tuple(scales), tuple(tried), tuple(attempts))
+
+
+def _search(
+    attempt: Callable[[float], Attempt], smallest: float, largest: float, tolerance: float
+) -> tuple[float | None, Attempt | None]:
+    high, best = 1.0, attempt(1.0)
+    low = high
+    while best.passed and low == high and high > smallest:
+        low = max(smallest, high / 2)
+        found = attempt(low)
+        if found.passed:
+            high, best = low, found
+    while not best.passed:
+        if high >= largest or best.anchor is None or not best.anchor.s > 0:
+            return None, None
+        low, high = high, min(largest, 2 * high)
+        best = attempt(high)
+    while high > (1 + tolerance) * low:
+        middle = math.sqrt(low * high)
+        found = attempt(middle)
+        low, high, best = (low, middle, found) if found.passed else (middle, high, best)
+    return high, best
