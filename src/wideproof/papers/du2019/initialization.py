@@ -1,0 +1,162 @@
+r"""Random starts: norms of features, and the least eigenvalue of the last hidden layer's block."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wideproof.monitors.norms import spectral_norm
+from wideproof.monitors.smooth import SmoothNetwork
+from wideproof.monitors.trace import trace
+from wideproof.networks import Activation
+from wideproof.papers.check import Check, at_least, at_most, conclude, frequency
+from wideproof.papers.du2019.hypotheses import data_hypotheses, norm_width, width_hypothesis
+from wideproof.papers.du2019.lab import KINDS, PIXELS, Kind, Lab
+from wideproof.papers.du2019.recursion import FUNCTIONS, averages
+from wideproof.papers.statement import statement
+
+
+@statement
+def lemma_b_1(lab: Lab) -> Check:
+    r"""Features of a fully connected network start with norms around 1.
+
+    $$ m = \Omega(n H g_C(H)^2/\delta) \;\Rightarrow\; \tfrac12 \le \|x^{(h)}_i(0)\|_2 \le 2
+       \quad \text{for all } h, i, \text{ with probability } 1 - \delta . $$
+    """
+    return _norms(lab, "fully-connected", lambda network, c_w: 2.0)
+
+
+@statement
+def lemma_c_1(lab: Lab) -> Check:
+    r"""Features of a residual network start with norms between constants free of depth.
+
+    $$ 1/c_{x,0} \le \|x^{(h)}_i(0)\|_2 \le c_{x,0}, \qquad c_{x,0} = 2\exp(c_{res} c_{w,0} L) . $$
+    """
+    return _norms(lab, "residual", residual_constant)
+
+
+@statement
+def lemma_d_1(lab: Lab) -> Check:
+    r"""Features of a convolutional residual network start with norms between constants polynomial in $p$.
+
+    $$ c_{x,0} = \max\Big\{\sqrt{q c_\sigma}\, L c_{w,0}, \sqrt{2 c_{\sigma,1/\sqrt p}/c_\sigma}\Big\}
+       \exp(\sqrt q\, c_{res} c_{w,0} L), \qquad
+       c_{\sigma,c_0}^{-1} = \min_{c_0 \le \alpha \le 1} \mathbb{E}[\sigma(\alpha X)^2] . $$
+    """
+    return _norms(lab, "conv-residual", convolution_constant)
+
+
+@statement
+def lemma_b_2(lab: Lab) -> Check:
+    r"""A wide fully connected network starts with $\lambda_{\min}(G^{(H)}(0)) \ge \tfrac34\lambda_0$, with probability
+    $1 - \delta$ for $m = \Omega(n^2 \log(Hn/\delta)\, 2^{O(H)}/\lambda_0^2)$.
+    """
+    return _least_eigenvalue(lab, "fully-connected")
+
+
+@statement
+def lemma_c_2(lab: Lab) -> Check:
+    r"""A wide residual network starts with $\lambda_{\min}(G^{(H)}(0)) \ge \tfrac34\lambda_0$, with probability
+    $1 - \delta$ for $m = \Omega(n^2 \log(Hn/\delta)/\lambda_0^2)$.
+    """
+    return _least_eigenvalue(lab, "residual")
+
+
+@statement
+def lemma_d_2(lab: Lab) -> Check:
+    r"""A wide convolutional residual network starts with $\lambda_{\min}(G^{(H)}(0)) \ge \tfrac34\lambda_0$, with
+    probability $1 - \delta$ for $m = \Omega(n^2 p^2 \log(Hn/\delta)/\lambda_0^2)$.
+    """
+    return _least_eigenvalue(lab, "conv-residual")
+
+
+@statement
+def lemma_e_1(lab: Lab) -> Check:
+    r"""The last block starts close to its limit when the layer below does.
+
+    $$ \max_{ij}|\hat K^{(H-1)}_{ij} - K^{(H-1)}_{ij}| \le c\,\lambda_0/n \;\Rightarrow\;
+       \|G^{(H)}(0) - K^{(H)}\|_2 \le \tfrac14\lambda_0 \quad \text{with probability } 1 - \delta . $$
+    """
+    parts, hypotheses = [], []
+    for kind in KINDS:
+        network, x = lab.model(kind), lab.data(kind).x
+        lambda_0, limit = lab.lambda_0(network, x), lab.limit(network, x)
+        off = np.linalg.norm(lab.last_blocks(kind) - limit.blocks[f"W{network.depth}"], 2, axis=(1, 2))
+        below = [_covariance(seen.features[-2]) for seen in lab.traces(kind)]
+        entries = np.abs(np.stack(below) - limit.covariances[-2]).max()
+        parts.append(at_most(f"{kind}: ‖G(0) - K‖ <= λ0/4", off, lambda_0 / 4))
+        hits = int((off <= lambda_0 / 4).sum())
+        parts.append(frequency(f"{kind}: with probability 1 - δ", hits, off.size, 1 - lab.delta))
+        hypotheses.append(at_most(f"{kind}: entries of the layer below within λ0/n", entries, lambda_0 / len(x)))
+    return conclude(*parts, hypotheses=hypotheses, assumptions=[_sizes(lab), "constant of the hypothesis: 1"])
+
+
+def residual_constant(network: SmoothNetwork, c_w: float) -> float:
+    r"""Return $c_{x,0} = 2\exp(c_{res} c_{w,0} L)$ of Lemma C.1."""
+    return 2 * math.exp(network.limit().layers[-1].scale * network.depth * c_w * network.activation.lipschitz)
+
+
+def convolution_constant(network: SmoothNetwork, c_w: float) -> float:
+    r"""Return $c_{x,0}$ of Lemma D.1."""
+    activation, window = network.activation, network.limit().window or 1
+    c_res = network.limit().layers[-1].scale * network.depth
+    first = math.sqrt(window * activation.c_sigma) * activation.lipschitz * c_w
+    second = math.sqrt(2 * least_moment(activation, 1 / math.sqrt(PIXELS)) / activation.c_sigma)
+    return max(first, second) * math.exp(math.sqrt(window) * c_res * c_w * activation.lipschitz)
+
+
+def least_moment(activation: Activation, c_0: float) -> float:
+    r"""Return $c_{\sigma,c_0} = 1/\min_{c_0 \le \alpha \le 1} \mathbb{E}[\sigma(\alpha X)^2]$."""
+    sigma = FUNCTIONS[activation.name][0]
+    alpha = np.linspace(c_0, 1, 65)
+    return float(1 / averages(lambda z: sigma(z) ** 2, alpha**2).min())
+
+
+def _norms(lab: Lab, kind: Kind, constant) -> Check:
+    """Compare all feature norms with 1/c and c, for tanh and for softplus, whose value at zero is not zero."""
+    data, parts = lab.data(kind), []
+    for network in (lab.model(kind), lab.trainee(kind)):
+        name, inside, norms, bounds = network.activation.name, 0, [], []
+        for i in range(lab.draws):
+            if network == lab.model(kind):
+                start, features = lab.starts(kind)[i], lab.traces(kind)[i].features
+            else:
+                start = lab.draw(network, "norms", i)
+                features = trace(network, start, data.x).features  # the runs have compiled it
+            c_w = max(spectral_norm(w) for key, w in start.items() if key != "a") / math.sqrt(network.width)
+            c = constant(network, c_w)
+            found = np.concatenate([np.linalg.norm(layer.reshape(data.n, -1), axis=1) for layer in features])
+            inside += int((found <= c).all() and (found >= 1 / c).all())
+            norms.append(found)
+            bounds.append(np.full_like(found, c))
+        parts += [
+            at_most(f"{name}: norms below c", np.concatenate(norms), np.concatenate(bounds)),
+            at_least(f"{name}: norms above 1/c", np.concatenate(norms), 1 / np.concatenate(bounds)),
+            frequency(f"{name}: with probability 1 - δ", inside, lab.draws, 1 - lab.delta),
+        ]
+    hypotheses = [*data_hypotheses(lab, kind)[:1]]
+    if kind == "fully-connected":
+        hypotheses.append(norm_width(lab, lab.model(kind), data.n))
+    return conclude(*parts, hypotheses=hypotheses, assumptions=[_sizes(lab), "c_w,0 as measured"])
+
+
+def _least_eigenvalue(lab: Lab, kind: Kind) -> Check:
+    network, x = lab.model(kind), lab.data(kind).x
+    lambda_0 = lab.lambda_0(network, x)
+    least = np.linalg.eigvalsh(lab.last_blocks(kind))[:, 0]
+    return conclude(
+        at_least("λ_min(G^(H)(0)) >= 3λ0/4", least, 0.75 * lambda_0),
+        frequency("with probability 1 - δ", int((least >= 0.75 * lambda_0).sum()), least.size, 1 - lab.delta),
+        hypotheses=[*data_hypotheses(lab, kind), width_hypothesis(lab, network, kind)],
+        assumptions=[_sizes(lab), f"{network.activation.name}, width {network.width}, depth {network.depth}"],
+    )
+
+
+def _covariance(layer: np.ndarray) -> np.ndarray:
+    pixels = layer.reshape(*layer.shape[:2], -1)
+    return np.einsum("icl,jcr->ijlr", pixels, pixels)
+
+
+def _sizes(lab: Lab) -> str:
+    return f"{lab.draws} starts, δ = {lab.delta:g}"

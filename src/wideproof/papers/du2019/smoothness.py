@@ -1,0 +1,61 @@
+r"""The second-order part of a step: $I_2(k) = u(k+1) - u(k) - \eta\,G(k)e(k)$."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wideproof.papers.check import Check, at_most, conclude, scales
+from wideproof.papers.du2019.lab import Kind, Lab
+from wideproof.papers.statement import statement
+
+FRACTIONS = (0.25, 0.5, 1.0)
+
+
+@statement
+def lemma_b_6(lab: Lab) -> Check:
+    r"""Fully connected: for a small step size $\|I_2(k)\|_2 \le \tfrac18 \eta\lambda_0 \|y - u(k)\|_2$.
+
+    The lemma asks for $\eta \le c\,\lambda_0\,(n^2 H^2 c_x^{3H} g_{2c_x}(H))^{-1}$; a far larger one is enough. $I_2$,
+    over all weights and the read-out, is of order $\eta^2$.
+    """
+    return _second_order(lab, "fully-connected")
+
+
+@statement
+def lemma_c_6(lab: Lab) -> Check:
+    r"""Residual: for $\eta \le c\lambda_0 H^2/n^2$, $\|I_2(k)\|_2 \le \tfrac18 \eta\lambda_0 \|y - u(k)\|_2$."""
+    return _second_order(lab, "residual")
+
+
+@statement
+def lemma_d_6(lab: Lab) -> Check:
+    r"""Convolutional residual: for $\eta \le c\lambda_0 H^2 n^{-2}\,\mathrm{poly}(1/p)$,
+    $\|I_2(k)\|_2 \le \tfrac18 \eta\lambda_0 \|y - u(k)\|_2$.
+    """
+    return _second_order(lab, "conv-residual")
+
+
+def first_steps(lab: Lab, kind: Kind) -> tuple[np.ndarray, list]:
+    """Return step sizes and, for three seeds, one step with each of them."""
+    sizes = lab.step_size(kind, "practical") * np.array(FRACTIONS)
+    return sizes, [[lab.descend(kind, float(size), 1, seed) for size in sizes] for seed in range(3)]
+
+
+def _second_order(lab: Lab, kind: Kind) -> Check:
+    lambda_0 = lab.lambda_0(lab.trainee(kind), lab.data(kind).x)
+    parts = []
+    for rule in ("theorem", "lemma"):
+        left, right = [], []
+        for descent in lab.runs(kind, rule):
+            residual = np.linalg.norm(descent.residuals[:-1], axis=1)
+            left.append(np.linalg.norm(descent.second_order, axis=1))
+            right.append(descent.step_size * lambda_0 * residual / 8)
+        title = f"‖I_2‖ <= ηλ0‖e‖/8 at η = {lab.step_size(kind, rule):.2g}"
+        parts.append(at_most(title, np.concatenate(left), np.concatenate(right)))
+    sizes, steps = first_steps(lab, kind)
+    orders = [[np.linalg.norm(descent.second_order[0]) for descent in row] for row in steps]
+    parts.append(scales("‖I_2(0)‖ is of second order", "η", sizes, orders, 2.0, sense="equal"))
+    return conclude(
+        *parts,
+        assumptions=["step sizes: the scaling of the network's theorem with constant 1, and λ0/(32 n²p²)"],
+    )
