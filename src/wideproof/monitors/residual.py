@@ -1,0 +1,443 @@
+r"""The quantities of Frei et al. (2019) for one pass of a ReLU residual network, in the paper's own indices.
+
+With $x_0$ the input, $u_l = W_l^\top x_{l-1}$ and $\Sigma_l = \mathrm{diag}\, 1\{u_l \ge 0\}$, the backward vectors
+$q_l = (H_{l+1}^{L+1})^\top v$ obey $q_{L+1} = v$, $q_L = W_{L+1} \Sigma_{L+1} v$ and
+$q_{l-1} = q_l + \theta W_l \Sigma_l q_l$; each gradient is rank one,
+$\nabla_{W_l} f = \theta^{1(2 \le l \le L)} x_{l-1} (\Sigma_l q_l)^\top$.
+
+Everything is NumPy: the sweeps over widths and depths would otherwise compile a program for each size. The pass agrees
+with `trace` to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import nnls
+from scipy.special import expit
+
+from wideproof.monitors.norms import SMALL, operator_norm, spectral_norm
+from wideproof.monitors.sparse import top_norms
+from wideproof.networks import ResidualReLU
+
+Layer = Callable[[int, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    r"""One pass: layers count as in the paper, $x_0 \dots x_{L+1}$, $u_1 \dots u_{L+1}$, $q_1 \dots q_{L+1}$.
+
+    `weights` is empty for a pass that was drawn in law (`pass_in_law`); such a pass has no backward vectors.
+    """
+
+    theta: float
+    layers: list[np.ndarray]
+    values: list[np.ndarray]
+    weights: list[np.ndarray]
+
+    @property
+    def depth(self) -> int:
+        """The paper's $L$."""
+        return len(self.values) - 1
+
+    @property
+    def steps(self) -> range:
+        r"""The layers $1..L+1$ that have weights."""
+        return range(1, self.depth + 2)
+
+    @cached_property
+    def signs(self) -> np.ndarray:
+        """The output signs $v$."""
+        half = self.layers[-1].shape[1] // 2
+        return np.repeat([1.0, -1.0], half)
+
+    @cached_property
+    def outputs(self) -> np.ndarray:
+        """The outputs $f(x_i)$."""
+        return self.layers[-1] @ self.signs
+
+    def scale(self, layer: int) -> float:
+        r"""Return $\theta$ for the residual layers $2 \le l \le L$, else 1."""
+        return self.theta if 2 <= layer <= self.depth else 1.0
+
+    def x(self, layer: int) -> np.ndarray:
+        """Return $x_l$ of every example, `(n, m)`."""
+        return self.layers[layer]
+
+    def u(self, layer: int) -> np.ndarray:
+        r"""Return $u_l = W_l^\top x_{l-1}$ of every example."""
+        return self.values[layer - 1]
+
+    def mask(self, layer: int) -> np.ndarray:
+        r"""Return the diagonal of $\Sigma_l$: a unit at zero counts as active."""
+        return self.values[layer - 1] >= 0
+
+    @cached_property
+    def weight_norms(self) -> list[float]:
+        r"""The spectral norms $\|W_l\|_2$, $l = 1..L+1$."""
+        return [spectral_norm(weight) for weight in self.weights]
+
+    @cached_property
+    def _backward(self) -> list[np.ndarray]:
+        found = [np.broadcast_to(self.signs, self.layers[-1].shape)]
+        for layer in range(self.depth + 1, 1, -1):
+            pulled = (self.mask(layer) * found[0]) @ self.weights[layer - 1].T
+            found.insert(0, pulled if layer == self.depth + 1 else found[0] + self.theta * pulled)
+        return found
+
+    def q(self, layer: int) -> np.ndarray:
+        r"""Return $q_l = (H_{l+1}^{L+1})^\top v$ of every example."""
+        return self._backward[layer - 1]
+
+    def b(self, layer: int) -> np.ndarray:
+        r"""Return $\Sigma_l q_l$, which with $x_{l-1}$ makes the gradient."""
+        return self.mask(layer) * self.q(layer)
+
+
+def residual_pass(network: ResidualReLU, params: Mapping[str, ArrayLike], x: ArrayLike) -> Pass:
+    """Run the network on a batch and keep what the paper's statements speak of.
+
+    Examples
+    --------
+    >>> network = ResidualReLU(input_dim=3, width=8, depth=2)
+    >>> seen = residual_pass(network, network.init(0), np.eye(3))
+    >>> bool(np.allclose(seen.outputs, np.sum(seen.q(1) * seen.x(1), axis=1)))
+    True
+    """
+    weights = [np.asarray(params[f"W{layer}"], float) for layer in range(1, network.depth + 2)]
+    layers, values = _forward(x, network.depth, network.theta, lambda layer, u: u @ weights[layer - 1])
+    return Pass(network.theta, layers, values, weights)
+
+
+def pass_in_law(network: ResidualReLU, x: ArrayLike, rng: np.random.Generator, first: ArrayLike | None = None) -> Pass:
+    r"""Draw a pass through a fresh network for a few inputs, without its $m \times m$ weights.
+
+    Given the layer below, the $m$ units of a layer are independent, and one unit's values on the inputs are
+    $N(0, \frac2m \langle x_i, x_j \rangle)$: the layers have exactly the law of a network drawn by the paper's rule,
+    at a cost of $m n^2$ a layer. `first` gives $W_1$ where it is needed.
+
+    Examples
+    --------
+    >>> seen = pass_in_law(ResidualReLU(3, 10**5, 2), np.eye(3), np.random.default_rng(0))
+    >>> bool(np.all(np.abs(np.linalg.norm(seen.x(1), axis=1) - 1) < 0.02))
+    True
+    """
+
+    def draw(layer: int, u: np.ndarray) -> np.ndarray:
+        if layer == 1 and first is not None:
+            return u @ np.asarray(first)
+        values, vectors = np.linalg.eigh(u @ u.T)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        return np.sqrt(2 / network.width) * (root @ rng.standard_normal((len(u), network.width)))
+
+    return Pass(network.theta, *_forward(x, network.depth, network.theta, draw), [])
+
+
+def _forward(x: ArrayLike, depth: int, theta: float, linear: Layer) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    layers, values = [np.asarray(x, float)], []
+    for layer in range(1, depth + 2):
+        values.append(linear(layer, layers[-1]))
+        branch = np.maximum(values[-1], 0)
+        layers.append(layers[-1] + theta * branch if 2 <= layer <= depth else branch)
+    return layers, values
+
+
+class Interlayer(NamedTuple):
+    r"""$H_l^{l'}(x)$ as an operator that is never formed."""
+
+    shape: tuple[int, int]
+    apply: Callable[[np.ndarray], np.ndarray]
+    adjoint: Callable[[np.ndarray], np.ndarray]
+
+    def dense(self) -> np.ndarray:
+        """Return the matrix."""
+        return self.apply(np.eye(self.shape[1]))
+
+    def norm(self) -> float:
+        """Return the spectral norm: of the matrix where it is small, else by Lanczos iteration."""
+        if min(self.shape) <= SMALL:
+            return spectral_norm(self.dense())
+        return operator_norm(self.shape, self.apply, self.adjoint)
+
+
+def interlayer(
+    seen: Pass, first: int, last: int, example: int = 0, masks: list[np.ndarray] | None = None
+) -> Interlayer:
+    r"""Return $H_l^{l'}(x)$ for $2 \le l \le l' + 1$: $(I + \theta \Sigma_{l'} W_{l'}^\top) \cdots (I + \theta \Sigma_l
+    W_l^\top)$, with $\Sigma_{L+1} W_{L+1}^\top$ in front where $l' = L + 1$; the identity for $l = l' + 1$.
+
+    `masks` puts other diagonals (from layer `first` on) in place of the activation patterns.
+
+    Examples
+    --------
+    >>> network = ResidualReLU(input_dim=3, width=8, depth=2)
+    >>> seen = residual_pass(network, network.init(0), np.eye(3))
+    >>> bool(np.allclose(interlayer(seen, 2, 3).apply(seen.x(1)[0]), seen.x(3)[0]))
+    True
+    """
+    if not 2 <= first <= last + 1 <= seen.depth + 2:
+        raise ValueError(f"H_l^l' needs 2 <= l <= l' + 1 <= {seen.depth + 2}, got l = {first}, l' = {last}")
+    steps = range(first, last + 1)
+    diagonals = {layer: seen.mask(layer)[example] if masks is None else masks[layer - first] for layer in steps}
+    final = seen.depth + 1
+
+    def apply(a: np.ndarray) -> np.ndarray:
+        for layer in steps:
+            branch = (diagonals[layer] * (seen.weights[layer - 1].T @ a).T).T
+            a = branch if layer == final else a + seen.theta * branch
+        return a
+
+    def adjoint(a: np.ndarray) -> np.ndarray:
+        for layer in reversed(steps):
+            branch = seen.weights[layer - 1] @ (diagonals[layer] * a.T).T
+            a = branch if layer == final else a + seen.theta * branch
+        return a
+
+    rows = seen.x(last).shape[1]
+    return Interlayer((rows, seen.x(first - 1).shape[1]), apply, adjoint)
+
+
+def gradient_norms(seen: Pass) -> np.ndarray:
+    r"""Return $\|\nabla_{W_l} f(x_i)\|_F = \theta^{1(2\le l\le L)} \|x_{l-1}\|\,\|\Sigma_l q_l\|$, `(n, L + 1)`."""
+    norm = np.linalg.norm
+    steps = range(1, seen.depth + 2)
+    return np.stack(
+        [seen.scale(layer) * norm(seen.x(layer - 1), axis=1) * norm(seen.b(layer), axis=1) for layer in steps], axis=1
+    )
+
+
+def surrogate_error(signed: ArrayLike) -> float:
+    r"""Return $\mathcal E = -\frac1n \sum_i \ell'(y_i f(x_i))$ from the products $y_i f(x_i)$.
+
+    >>> surrogate_error([0.0, 0.0])
+    0.5
+    """
+    return float(expit(-np.asarray(signed, float)).mean())
+
+
+def logistic_loss(signed: ArrayLike) -> float:
+    r"""Return $\frac1n \sum_i \log(1 + e^{-y_i f(x_i)})$."""
+    return float(np.logaddexp(0, -np.asarray(signed, float)).mean())
+
+
+def loss_gradients(seen: Pass, y: ArrayLike) -> list[np.ndarray]:
+    r"""Return $\nabla_{W_l} L_S = \frac1n \sum_i \ell'(y_i f_i)\, y_i \nabla_{W_l} f(x_i)$ for $l = 1..L+1$."""
+    labels = np.asarray(y, float)
+    slopes = -labels * expit(-labels * seen.outputs) / len(labels)
+    return [seen.scale(layer) * seen.x(layer - 1).T @ (slopes[:, None] * seen.b(layer)) for layer in seen.steps]
+
+
+def unit_gradients(seen: Pass, y: ArrayLike, weights: ArrayLike) -> np.ndarray:
+    r"""Return $g_j = \frac1n \sum_i a_i y_i \sigma'(w_{L+1,j}^\top x_{L,i})\, x_{L,i}$ for every last unit, `(m, m)`.
+
+    With $a_i = -\ell'(y_i f_i)$ of other weights these are, up to the sign $-v_j$, the paper's $g_j$.
+    """
+    labelled = np.asarray(weights, float) * np.asarray(y, float) / len(seen.outputs)
+    return (seen.mask(seen.depth + 1) * labelled[:, None]).T @ seen.x(seen.depth)
+
+
+def least_unit_gradients(seen: Pass, y: ArrayLike) -> float:
+    r"""Return $\min_a \sum_j \|g_j(a)\|^2 / (\frac1n \sum_i a_i)^2$ over all weights $a \ge 0$, exactly.
+
+    The sum is a quadratic form in $a$ with the Gram matrix of $y_i x_{L,i} \otimes \mathrm{diag}\, \Sigma_{L+1,i}$, so
+    the minimum is the squared distance of the hull of those vectors from zero.
+    """
+    labels, masks = np.asarray(y, float), seen.mask(seen.depth + 1).astype(float)
+    gram = np.outer(labels, labels) * (seen.x(seen.depth) @ seen.x(seen.depth).T) * (masks @ masks.T)
+    values, vectors = np.linalg.eigh(gram)
+    return nearest_in_hull(vectors * np.sqrt(np.maximum(values, 0)))[0] ** 2
+
+
+class HullPoint(NamedTuple):
+    """The distance of a convex hull from zero, and the weights of its nearest point."""
+
+    distance: float
+    weights: np.ndarray
+
+
+def nearest_in_hull(points: ArrayLike) -> HullPoint:
+    r"""Return $\min_{p \in \Delta_n} \|\sum_i p_i z_i\|_2$ for the rows $z_i$.
+
+    $\min_{p \ge 0} \|Z^\top p\|^2 + (1 - \sum p)^2$ has the same direction $p$ as the problem on the simplex, and
+    non-negative least squares solves it by active sets.
+
+    Examples
+    --------
+    >>> nearest_in_hull([[1.0, 1.0], [1.0, -1.0]]).distance
+    1.0
+    """
+    z = np.asarray(points, float)
+    size = np.abs(z).max()
+    if size == 0:
+        return HullPoint(0.0, np.full(len(z), 1 / len(z)))
+    triangle = np.linalg.qr((z / size).T, mode="r")
+    weights = nnls(np.vstack([triangle, np.ones(len(z))]), np.r_[np.zeros(len(triangle)), 1.0])[0]
+    weights = weights / weights.sum()
+    return HullPoint(float(np.linalg.norm(weights @ z)), weights)
+
+
+def layer_margin(features: ArrayLike, y: ArrayLike) -> float:
+    r"""Return $\max_{\|\alpha\|=1} \min_i y_i \langle \alpha, x_i \rangle$; 0 if no direction separates.
+
+    Examples
+    --------
+    >>> round(layer_margin([[1.0, 0.5], [-1.0, 0.5]], [1, -1]), 12)
+    1.0
+    """
+    signed = np.asarray(y, float)[:, None] * np.asarray(features, float)
+    distance, weights = nearest_in_hull(signed)
+    if distance <= 1e-9 * np.abs(signed).max():
+        return 0.0
+    return float((signed @ (weights @ signed)).min() / distance)
+
+
+def weight_distance(one: Pass, other: Pass) -> float:
+    r"""Return $h = \|\Delta W_1\|_2 + \theta \sum_{l=2}^L \|\Delta W_l\|_2 + \|\Delta W_{L+1}\|_2$."""
+    return float(sum(one.scale(layer) * d for layer, d in enumerate(spectral_distances(one, other), 1)))
+
+
+def spectral_distances(one: Pass, other: Pass) -> list[float]:
+    r"""Return $\|\Delta W_l\|_2$ for every layer."""
+    changes = [a - b for a, b in zip(one.weights, other.weights, strict=True)]
+    return [spectral_norm(change) if change.any() else 0.0 for change in changes]
+
+
+def linear_parts(moved: Pass, base: Pass) -> np.ndarray:
+    r"""Return $\mathrm{tr}[\Delta W_l^\top \nabla_{W_l} f_{base}(x_i)]$, `(n, L + 1)`."""
+    parts = []
+    for layer in base.steps:
+        change = moved.weights[layer - 1] - base.weights[layer - 1]
+        parts.append(base.scale(layer) * np.sum((base.x(layer - 1) @ change) * base.b(layer), axis=1))
+    return np.stack(parts, axis=1)
+
+
+def remainder(moved: Pass, base: Pass) -> np.ndarray:
+    r"""Return $f_{moved} - f_{base} - \sum_l \mathrm{tr}[\Delta W_l^\top \nabla_{W_l} f_{base}]$ of every example."""
+    return moved.outputs - base.outputs - linear_parts(moved, base).sum(axis=1)
+
+
+class RemainderParts(NamedTuple):
+    r"""The remainder, layer by layer: units that flip, and the change of the weights times that of the inputs."""
+
+    flips: np.ndarray
+    cross: np.ndarray
+
+
+def remainder_parts(moved: Pass, base: Pass) -> RemainderParts:
+    r"""Return the two parts of each layer of the remainder, `(n, L + 1)` each; their sum is the remainder, exactly:
+
+    $$ \theta^{1(2\le l\le L)}\, q_l^\top (\hat\Sigma_l - \Sigma_l) \hat u_l, \qquad
+       \theta^{1(2\le l\le L)}\, q_l^\top \Sigma_l \Delta W_l^\top (\hat x_{l-1} - x_{l-1}). $$
+    """
+    flips, cross = [], []
+    for layer in base.steps:
+        change = moved.weights[layer - 1] - base.weights[layer - 1]
+        moved_mask = moved.mask(layer).astype(float) - base.mask(layer)
+        flips.append(base.scale(layer) * np.sum(base.q(layer) * moved_mask * moved.u(layer), axis=1))
+        cross.append(
+            base.scale(layer) * np.sum(base.b(layer) * ((moved.x(layer - 1) - base.x(layer - 1)) @ change), axis=1)
+        )
+    return RemainderParts(np.stack(flips, axis=1), np.stack(cross, axis=1))
+
+
+class Certified(NamedTuple):
+    r"""What holds for every $W$ with $\|W_l - W_l^{(0)}\|_F \le \tau$, for each example.
+
+    `moves` and `flips` bound $\|\hat x_l - x_l\|$ and the number of changed units in the layers $1..L+1$, `(n, L + 1)`;
+    `remainder` bounds $|f_W - F_{W^{(0)},W}|$, `(n,)`.
+    """
+
+    moves: np.ndarray
+    flips: np.ndarray
+    remainder: np.ndarray
+
+
+def certified_remainder(seen: Pass, radius: float) -> Certified:
+    r"""Propagate the radius through the layers: bounds with no unknown constant.
+
+    With $\Delta_0 = 0$, $\rho_l = \tau(\|x_{l-1}\| + \Delta_{l-1}) + \|W_l\|_2 \Delta_{l-1}$ and $s_l$ the most
+    units whose $\sum u_j^2 \le \rho_l^2$ (a unit that flips has $|u_j| \le |\hat u_j - u_j|$), the remainder is at most
+    $\sum_l \theta^{1(2\le l\le L)} [\mathrm{top}_{s_l}(q_l)\, \rho_l + \|\Sigma_l q_l\|\, \tau\, \Delta_{l-1}]$.
+    """
+    n = len(seen.outputs)
+    before, total = np.zeros(n), np.zeros(n)
+    moves, flips = [], []
+    for layer in seen.steps:
+        reach = radius * (np.linalg.norm(seen.x(layer - 1), axis=1) + before)
+        reach = reach + seen.weight_norms[layer - 1] * before
+        squares = np.cumsum(np.sort(np.square(seen.u(layer)), axis=1), axis=1)
+        most = np.count_nonzero(squares <= np.square(reach)[:, None], axis=1)
+        tops = np.column_stack([np.zeros(n), top_norms(seen.q(layer))])
+        largest = tops[np.arange(n), most]
+        total += seen.scale(layer) * (largest * reach + np.linalg.norm(seen.b(layer), axis=1) * radius * before)
+        before = before + seen.theta * reach if 2 <= layer <= seen.depth else reach
+        moves.append(before)
+        flips.append(most)
+    return Certified(np.stack(moves, axis=1), np.stack(flips, axis=1), total)
+
+
+class Attack(NamedTuple):
+    r"""A perturbation of one layer along one example: unit $j$ moves by `shifts[j]` $x_{l-1}/\|x_{l-1}\|^2$.
+
+    `shifts` are the changes of the unit's value on that example, `units` how many move.
+    """
+
+    shifts: np.ndarray
+    units: int
+
+    def change(self, x: np.ndarray) -> np.ndarray:
+        r"""Return $\Delta W_l$ for the layer's input $x_{l-1}$."""
+        return np.outer(x, self.shifts) / (x @ x)
+
+
+def last_layer_attack(values: ArrayLike, signs: ArrayLike, input_norm: float, radius: float) -> Attack:
+    r"""Return the perturbation of the last layer that pushes the remainder of one example furthest, of norm $\tau$.
+
+    Among units of sign $+1$ those with $|u_j| \le t/2$ move by $-\mathrm{sign}(u_j)\, t$: every flip pushes the same
+    way, and the remainder is $\sum (t - |u_j|)$ over them, about $0.390\, \|x_L\| \sqrt m\, \tau^{4/3}$.
+
+    Examples
+    --------
+    >>> last_layer_attack([0.1, -0.2, 5.0, 0.3], [1, 1, 1, -1], input_norm=1.0, radius=1.0).units
+    2
+    """
+    u, v = np.asarray(values, float), np.asarray(signs)
+    order = np.argsort(np.where(v > 0, np.abs(u), np.inf))
+    counts = np.arange(1, np.count_nonzero(v > 0) + 1)
+    fits = np.abs(u[order[: counts.size]]) <= radius * input_norm / (2 * np.sqrt(counts))
+    most = int(counts[fits].max(initial=0))
+    shifts = np.zeros_like(u)
+    if most:
+        chosen = order[:most]
+        shifts[chosen] = -np.where(u[chosen] >= 0, 1.0, -1.0) * radius * input_norm / np.sqrt(most)
+    return Attack(shifts, most)
+
+
+def flip_attack(values: ArrayLike, input_norm: float, radius: float, beyond: float = 1e-9) -> Attack:
+    r"""Return the perturbation of norm at most $\tau$ that flips the most units of one layer for one example.
+
+    The smallest $|u_j|$ are pushed just past zero while $\sum u_j^2 \le \tau^2 \|x\|^2$: about
+    $(3/\pi)^{1/3}\, m\, \tau^{2/3}$ of them at the start.
+
+    Examples
+    --------
+    >>> flip_attack([0.1, -0.2, 5.0], input_norm=1.0, radius=0.5).units
+    2
+    """
+    u = np.asarray(values, float)
+    order = np.argsort(np.abs(u))
+    most = int(np.count_nonzero(np.cumsum(np.square((1 + beyond) * u[order])) <= (radius * input_norm) ** 2))
+    shifts = np.zeros_like(u)
+    shifts[order[:most]] = -(1 + beyond) * u[order[:most]]
+    return Attack(shifts, most)
+
+
+def attack_remainder(values: ArrayLike, signs: ArrayLike, attack: Attack) -> float:
+    r"""Return $\sum_j v_j [\sigma(u_j + \delta_j) - \sigma(u_j) - 1\{u_j \ge 0\}\, \delta_j]$: the remainder."""
+    u, shifts = np.asarray(values, float), attack.shifts
+    return float(np.asarray(signs) @ (np.maximum(u + shifts, 0) - np.maximum(u, 0) - (u >= 0) * shifts))

@@ -1,0 +1,256 @@
+"""The network at its start: norms of weights, layers and residual products; its outputs and gradients."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from wideproof.monitors.norms import spectral_norm
+from wideproof.monitors.residual import Pass, gradient_norms, interlayer, logistic_loss, residual_pass
+from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity, scales
+from wideproof.papers.frei2019.hypotheses import width_conditions
+from wideproof.papers.frei2019.lab import Lab
+from wideproof.papers.statement import statement
+
+DEPTHS = (2, 4, 8, 16, 32)
+
+
+def norms(seen: Pass) -> np.ndarray:
+    r"""Return $\|x_l\|$ for $l = 1..L+1$, `(n, L + 1)`."""
+    return np.stack([np.linalg.norm(seen.x(layer), axis=1) for layer in seen.steps], axis=1)
+
+
+def circle(lab: Lab, count: int) -> np.ndarray:
+    """Return a net of the circle, embedded in the lab's input space: for two input dimensions it stands for all."""
+    angles = 2 * np.pi * np.arange(count) / count
+    return np.column_stack([np.cos(angles), np.sin(angles), np.zeros((count, lab.input_dim - 2))])
+
+
+def largest_norms(lab: Lab, depth: int, seed: int) -> float:
+    """Return the largest layer norm over a net of the circle, at one large width."""
+    return float(norms(lab.in_law(2**10, seed, circle(lab, 8), depth, 0.2)).max())
+
+
+def interlayer_norms(lab: Lab, width: int, depth: int, seed: int) -> tuple[float, float]:
+    r"""Return $\|H_2^L\|_2$ and $\|H_2^{L+1}\|_2$ for the first training input."""
+
+    def measure() -> tuple[float, float]:
+        seen = lab.at_start(width, seed, depth, 0.2)
+        return interlayer(seen, 2, depth).norm(), interlayer(seen, 2, depth + 1).norm()
+
+    return lab.keep(("interlayer", width, depth, seed), measure)
+
+
+def depth_slopes(lab: Lab) -> list[Check]:
+    """Fit how layer norms and residual products depend on the depth: they should not."""
+    layer = [[largest_norms(lab, depth, s) for depth in DEPTHS] for s in lab.draws]
+    inner = [[interlayer_norms(lab, 64, depth, s) for depth in DEPTHS] for s in lab.draws]
+    return [
+        scales("largest ‖x_l‖", "L", DEPTHS, layer, 0.0),
+        scales("‖H_2^L‖", "L", DEPTHS, np.array(inner)[:, :, 0], 0.0),
+        scales("‖H_2^(L+1)‖", "L", DEPTHS, np.array(inner)[:, :, 1], 0.0),
+    ]
+
+
+@statement
+def lemma_4_1(lab: Lab) -> Check:
+    r"""Layers and interlayer matrices are bounded free of depth: $C_1 \le \|x_l\| \le C_2$,
+    $\|H_l^{l'}\|_2 \le C_2$.
+    """
+    net = circle(lab, 12)
+    wide = norms(lab.in_law(2**14, 0, net))
+    start = lab.at_start(128, 0, 8, 0.2)
+    sharp = np.exp(0.2 * max(start.weight_norms[1:-1]))
+    inner = [[interlayer_norms(lab, width, 4, s)[1] for width in lab.start_widths[:3]] for s in lab.draws]
+    rises = max(float((start.x(1) - start.x(layer)).max()) for layer in range(2, start.depth + 1))
+    return conclude(
+        at_most("‖x_l‖ <= 1.1", wide, 1.1),
+        at_least("‖x_l‖ >= 0.9", wide, 0.9),
+        at_most("entries only grow from layer to layer", rises, 0.0),
+        at_most("‖H_2^L‖ <= exp(θL max‖W_l‖)", interlayer(start, 2, 8).norm(), sharp),
+        at_most(
+            "‖H_2^(L+1)‖ <= 3", [[interlayer_norms(lab, 64, depth, s)[1] for depth in DEPTHS] for s in lab.draws], 3
+        ),
+        scales("‖H_2^(L+1)‖", "m", lab.start_widths[:3], inner, 0.0),
+        *depth_slopes(lab),
+        hypotheses=width_conditions(lab, 2**14),
+        assumptions=["C_1 = 0.9, C_2 = 1.1 for layers and 3 for products", "all inputs: a net of a great circle"],
+    )
+
+
+@statement
+def lemma_b_1(lab: Lab) -> Check:
+    r"""Weight matrices are bounded, $\|W_l\|_2 \le C$ for all $l$, with probability $1 - \delta$.
+
+    With the constant of Gaussian matrices, $\sqrt{2/m}(\sqrt m + \sqrt{m_{l-1}} + \sqrt{2\log(2(L+1)/\delta)})$.
+    """
+    delta, network = lab.failure_prob, lab.network(32)
+    sizes = network.sizes()
+    deviation = np.sqrt(2 * np.log(2 * (network.depth + 1) / delta))
+    limits = np.array([np.sqrt(2 / b) * (np.sqrt(a) + np.sqrt(b) + deviation) for a, b in itertools.pairwise(sizes)])
+    trials = lab.pick(40, 100, 400)
+    measured = np.array([[spectral_norm(w) for w in lab.start(network, 1000 + s).values()] for s in range(trials)])
+    wide = [max(lab.at_start(width, 0).weight_norms) for width in lab.start_widths]
+    return conclude(
+        frequency("all layers within the limit", int((measured <= limits).all(axis=1).sum()), trials, 1 - delta),
+        at_most(
+            "‖W_l‖ <= 2√2 + √(4 log(2(L+1)/δ)/m)",
+            wide,
+            2 * np.sqrt(2) + deviation * np.sqrt(2 / np.array(lab.start_widths)),
+        ),
+        at_least("square layers come near 2√2", wide, 2.5),
+    )
+
+
+@statement
+def lemma_b_2(lab: Lab) -> Check:
+    r"""$\|\prod_{r=b}^a (I + \theta \tilde\Sigma_r W_r^\top)\|_2 \le \exp(C\theta L) \le 1.01$ for all diagonals
+    $\|\tilde\Sigma_r\| \le 1$.
+
+    The exponential form has $C = \max\|W_r\|_2$; the number 1.01 then needs
+    $\theta L \le \log 1.01/(2\sqrt2) = 0.0035$.
+    """
+    found, limits, tiny = [], [], []
+    for theta_depth in (0.0035, 0.2, 1.0):
+        for seed in lab.draws:
+            seen = lab.at_start(64, seed, 6, theta_depth)
+            bound = np.exp(seen.theta * 5 * max(seen.weight_norms[1:-1]))
+            for masks in _diagonals(lab, seen, seed):
+                found.append(interlayer(seen, 2, 6, masks=masks).norm())
+                limits.append(bound)
+                if theta_depth == 0.0035:
+                    tiny.append(found[-1])
+    return conclude(
+        at_most("products <= exp(θ(b-a+1) max‖W_r‖)", found, limits),
+        at_most("products <= 1.01 at θL = 0.0035", tiny, 1.01),
+        assumptions=["diagonals: the activation patterns, random 0/1, random signs, and signs chosen to stretch most"],
+    )
+
+
+def _diagonals(lab: Lab, seen: Pass, seed: int) -> list[list[np.ndarray] | None]:
+    rng = lab.rng("diagonals", seed)
+    middle, width = range(2, seen.depth + 1), seen.weights[1].shape[1]
+    vector, greedy = rng.standard_normal(width), []
+    for _ in range(20):  # signs that stretch a vector, and the vector they stretch most, in turn
+        greedy, moving = [], vector
+        for layer in middle:
+            branch = seen.weights[layer - 1].T @ moving
+            greedy.append(np.where(branch * moving >= 0, 1.0, -1.0))
+            moving = moving + seen.theta * greedy[-1] * branch
+        vector = interlayer(seen, 2, seen.depth, masks=greedy).adjoint(moving)
+        vector = vector / np.linalg.norm(vector)
+    coins = [rng.integers(0, 2, width).astype(float) for _ in middle]
+    return [None, coins, [2 * coin - 1 for coin in coins], greedy]
+
+
+@statement
+def lemma_b_3(lab: Lab) -> Check:
+    r"""Layers are Lipschitz in the input: $\|x_l - x_l'\| \le C \|x - x'\|$, with
+
+    $C = \|W_1\| \prod_{r=2}^{\min(l,L)} (1 + \theta\|W_r\|) \cdot \|W_{L+1}\|^{1(l = L+1)}$ for any weights.
+    """
+    ratios, limits, by_depth = [], [], []
+    base = lab.inputs(24)
+    near = base + 1e-3 * lab.rng("near").standard_normal(base.shape)
+    near /= np.linalg.norm(near, axis=1, keepdims=True)
+    x, other = np.concatenate([base, base[:12]]), np.concatenate([near, base[12:]])
+    for seed in lab.draws:
+        row = []
+        for depth in DEPTHS:
+            network = lab.network(64, depth, 0.2)
+            one, two = (residual_pass(network, lab.start(network, seed), points) for points in (x, other))
+            sizes = one.weight_norms
+            growth = np.cumprod([sizes[0], *(1 + network.theta * s for s in sizes[1:-1]), sizes[-1]])
+            gap = np.linalg.norm(x - other, axis=1)
+            measured = np.stack([np.linalg.norm(one.x(k) - two.x(k), axis=1) / gap for k in one.steps], axis=1)
+            ratios.append((measured / growth).max())
+            row.append(measured.max())
+        by_depth.append(row)
+    limits = np.ones(len(ratios))
+    return conclude(
+        at_most("ratio of distances over its certified limit", ratios, limits),
+        scales("largest ratio of distances", "L", DEPTHS, by_depth, 0.0),
+        assumptions=["pairs: 24 at distance 0.001·√d and 12 far apart"],
+    )
+
+
+@statement
+def eq_13(lab: Lab) -> Check:
+    r"""$\|x_l\|_2 \le 1.02$ for all layers and all inputs of a net."""
+    width = lab.pick(2**16, 2**18, 2**20)
+    measured = norms(lab.in_law(width, 0, circle(lab, 8), None, 0.01))
+    return conclude(
+        at_most("‖x_l‖ <= 1.02", measured, 1.02),
+        hypotheses=width_conditions(lab, width),
+        assumptions=[f"m = {width}, θL = 0.01, a net of 8 inputs; ‖x_1‖ has standard deviation √(5/4m)"],
+    )
+
+
+@statement
+def eq_14(lab: Lab) -> Check:
+    r"""$\|x_l\| \ge 1 - C\sqrt{d\log(3m/\tau_0\delta)/m}$ for $l \le L$, and
+    $\|x_{L+1}\|^2 \ge \|x_L\|^2 - C\sqrt{d \log/m}$.
+    """
+    widths, net = lab.law_widths, circle(lab, 8)
+    first, last = [], []
+    for draw in lab.many:
+        seen = [[norms(lab.in_law(m, 100 * draw + s, net)) for s in range(12)] for m in widths]
+        first.append([np.sqrt(np.mean([np.square(1 - s[:, 0].min()) for s in row])) for row in seen])
+        last.append([np.sqrt(np.mean([np.square((s[:, -2] ** 2 - s[:, -1] ** 2).max()) for s in row])) for row in seen])
+    one = lab.in_law(widths[-1], 0, net)
+    rises = [(one.x(1) - one.x(layer)).max() for layer in range(2, one.depth + 1)]
+    return conclude(
+        scales("1 - min‖x_1‖", "m", widths, first, -0.5),
+        scales("max(‖x_L‖² - ‖x_(L+1)‖²)", "m", widths, last, -0.5),
+        at_most("x_l >= x_1, entry by entry", rises, 0.0),
+        assumptions=["a net of 8 inputs; root mean square over 12 networks in each draw"],
+    )
+
+
+@statement
+def eq_8(lab: Lab) -> Check:
+    r"""$|f_{W^{(0)}}(x_i)| \le C\sqrt{\log(n/\delta)}$ for all $i$, hence $L_S(W^{(0)}) \le C\sqrt{\log(n/\delta)}$.
+
+    Given $x_L$ the output is a sum of $m$ independent terms of variance $(1 - 1/\pi)\|x_L\|^2$ in all.
+    """
+    delta, trials, n = lab.failure_prob, lab.pick(40, 100, 400), 24
+    data, widths, inside, largest, loss = lab.data(), lab.law_widths, 0, [], []
+    x, y = data.x[:n], data.y[:n]
+    for seed in range(trials):
+        seen = lab.in_law(256, 500 + seed, x)
+        spread = np.sqrt(1 - 1 / np.pi) * np.linalg.norm(seen.x(seen.depth), axis=1)
+        inside += bool((np.abs(seen.outputs) <= spread * np.sqrt(2 * np.log(2 * n / delta))).all())
+    for draw in lab.many:
+        starts = [[lab.in_law(m, 100 * draw + s, x[:8]) for s in range(12)] for m in widths]
+        largest.append([np.mean([np.abs(s.outputs).max() for s in row]) for row in starts])
+        loss.append([np.mean([logistic_loss(y[:8] * s.outputs) for s in row]) for row in starts])
+    return conclude(
+        frequency("max|f_0| <= √(2·0.682 log(2n/δ))·‖x_L‖", inside, trials, 1 - delta),
+        scales("max_i |f_0(x_i)|", "m", widths, largest, 0.0),
+        scales("L_S(W_0)", "m", widths, loss, 0.0),
+        at_most("L_S(W_0) <= 1 + √(2·0.7 log(2n/δ))", loss, 1 + np.sqrt(1.4 * np.log(2 * 8 / delta))),
+        assumptions=[f"n = {n}, δ = {delta}, the constant of a Gaussian with the output's variance"],
+    )
+
+
+@statement
+def eq_10(lab: Lab) -> Check:
+    r"""$\|\nabla_{W_l} f_{W^{(0)}}\|_F \le C\,\theta^{1(2\le l\le L)} \sqrt m$; the limit is
+    $\|x_{l-1}\|\sqrt{m/2}$.
+    """
+    widths, thetas = lab.start_widths, (0.02, 0.05, 0.1, 0.2)
+    by_width = [[gradient_norms(lab.at_start(m, s)).max(axis=0) for m in widths] for s in lab.draws]
+    by_depth = [[gradient_norms(lab.at_start(64, s, k, 0.2)).max(axis=0) for k in DEPTHS] for s in lab.draws]
+    inner = [[gradient_norms(lab.at_start(64, s, 4, t))[:, 1:-1].max() for t in thetas] for s in lab.draws]
+    wide = np.array(by_width)
+    exact = lab.at_start(widths[0], 0)
+    active = np.sqrt(exact.mask(exact.depth + 1).sum(axis=1)) * np.linalg.norm(exact.x(exact.depth), axis=1)
+    return conclude(
+        scales("first layer", "m", widths, wide[:, :, 0], 0.5),
+        scales("residual layers", "m", widths, wide[:, :, 1:-1].max(axis=2), 0.5),
+        scales("last layer", "m", widths, wide[:, :, -1], 0.5),
+        scales("residual layers", "θ", thetas, inner, 1.0, sense="at least"),
+        scales("first and last layer", "L", DEPTHS, [[max(g[0], g[-1]) for g in row] for row in by_depth], 0.0),
+        identity("last layer: ‖x_L‖·√(active units)", gradient_norms(exact)[:, -1], active),
+    )
