@@ -121,18 +121,28 @@ def remainder_attack(seen: Unrolled, losses: ArrayLike, radius: float) -> np.nda
     v = isolated(seen, sample, seen.length - 1)
     r = float(np.linalg.norm(v))
     g, c = seen.g[sample, -1], last[sample] @ seen.B
+    budget = (radius * r) ** 2 / seen.width
     best, found = -np.inf, np.zeros_like(g)
     for push in PUSHES:
         shift = -push * g
         gain = c * (np.maximum(g + shift, 0) - np.maximum(g, 0) - seen.mask[sample, -1] * shift)
         with np.errstate(divide="ignore", invalid="ignore"):
             order = np.argsort(-np.where(gain > 0, gain / shift**2, -np.inf))
-        order = order[gain[order] > 0]
-        order = order[np.cumsum(shift[order] ** 2) <= (radius * r) ** 2 / seen.width]
+        order = _affordable(order[gain[order] > 0], shift**2, budget)
         if gain[order].sum() > best:
             best, found = float(gain[order].sum()), np.zeros_like(g)
             found[order] = shift[order] / r
     return np.outer(found, v / r)
+
+
+def _affordable(order: np.ndarray, costs: np.ndarray, budget: float) -> list[int]:
+    """Take units in order, leaving out those that what is left cannot pay."""
+    taken = []
+    for k in order:
+        if costs[k] <= budget:
+            taken.append(int(k))
+            budget -= costs[k]
+    return taken
 
 
 def backward_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 2) -> np.ndarray:

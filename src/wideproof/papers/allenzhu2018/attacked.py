@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wideproof.monitors import attacks
-from wideproof.monitors.recurrent import Unrolled
+from wideproof.monitors.recurrent import Factors, Unrolled, backward
 from wideproof.papers.allenzhu2018.lab import Lab, Start
 
 KINDS = ("flips", "push", "drift", "outputs", "random")
@@ -49,7 +49,8 @@ class Shift(NamedTuple):
 
     `values` is $\|g'\|$, `hidden` $\|h'\|$, `flips` $\|D'\|_0$, `flipped` $\|D' g\|$; `excess` the largest $|(D' g)_k|
     - |g'_k|$; `first` the largest $\|W' D g\|$ against $\tfrac{\tau_0}{\sqrt m}$ times its factor in Claim C.3, both by
-    time. `backward` are the four differences of Lemma C.9.
+    time. `backward` are the four differences of Lemma C.9. `gradient` holds norms of the fake gradient: after the
+    change, of its largest part $\hat\nabla f_i$, and of what the change did to it.
     """
 
     values: float
@@ -59,6 +60,7 @@ class Shift(NamedTuple):
     excess: float
     first: np.ndarray
     backward: np.ndarray
+    gradient: np.ndarray
 
 
 def shift(lab: Lab, kind: str, width: int, length: int, seed: int, radius: float) -> Shift:
@@ -82,6 +84,7 @@ def shift(lab: Lab, kind: str, width: int, length: int, seed: int, radius: float
             float((np.abs(flipped) - np.abs(values)).max()),
             np.stack([fresh_term, factor]),
             backward_differences(before, after),
+            gradient_norms(before, after, fixed_losses(lab, before)),
         )
 
     return lab.keep(("shift", kind, width, length, seed, radius), make)
@@ -104,6 +107,23 @@ def backward_differences(before: Unrolled, after: Unrolled, samples: Sequence[in
                 gaps = (old_old - new_old, new_old - new_new, old_old - old_new, old_new - new_new)
                 worst = np.maximum(worst, [np.linalg.norm(gap, 2) for gap in gaps])
     return worst
+
+
+def fixed_losses(lab: Lab, seen: Unrolled) -> np.ndarray:
+    r"""Return vectors $\mathrm{loss}_{i,\ell}$ of norm 1 that do not depend on the weights, `(n, L, d)`."""
+    shape = (seen.n, seen.length, len(seen.B))
+    drawn = lab.rng("losses", *shape).standard_normal(shape)
+    return drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
+
+
+def gradient_norms(before: Unrolled, after: Unrolled, losses: np.ndarray) -> np.ndarray:
+    r"""Return $\|\hat\nabla f\|_F$ and $\max_i \|\hat\nabla f_i\|_F$ after the change, and $\|\hat\nabla f - \hat\nabla
+    \tilde f\|_F$.
+    """
+    old, new = backward(before, losses), backward(after, losses)
+    gap = Factors(np.concatenate([new.e, -old.e]), np.concatenate([new.h, old.h]))
+    parts = max(new.of(i).square() for i in range(after.n))
+    return np.sqrt([new.square(), parts, max(gap.square(), 0.0)])
 
 
 def largest(
