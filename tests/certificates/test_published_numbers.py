@@ -98,13 +98,19 @@ def test_odd_widths_cannot_be_doubled():
 
 
 # After training: softplus, all trained, 50 points on a sphere in R^20, random labels, width 256, polished.
-# depth: (λ_min, Λ per example, batch, batch and sharp, largest residual per example, largest residual at best)
+# depth: (λ_min, the largest residual that is certified), each the outcome of one draw, and the median residual of 16
+# draws here. One draw scatters by 12, 13, 13 and 21 % (standard deviation at depth 1, 2, 3, 5), so three draws say
+# nothing about a tenth: at depth 3 the first three have the mean 0.0069, all 16 have 0.0074, and 11 are below the
+# table's 0.0079. The definition is the same: at depth 3 the residual is 0.83 to 0.86 of λ_min / 2Λ(0) in every draw,
+# and with the table's own λ_min and Λ this is 0.0076 to 0.0079. How the weights got where they are matters as much:
+# trained by gradient descent to the residual 2.5 before polishing, 16 draws allow 0.0061 ± 0.0007.
 PUBLISHED = {
-    1: (0.052, 0.83, 0.29, 0.28, 2.9e-2, 8.3e-2),
-    2: (0.057, 4.1, 1.9, 1.35, 6.7e-3, 1.9e-2),
-    3: (0.064, 14.9, 7.4, 3.5, 2.1e-3, 7.9e-3),
-    5: (0.061, 255.0, 137.0, 24.0, 1.2e-4, 1.1e-3),
+    1: (0.052, 8.3e-2, 0.0807),
+    2: (0.057, 1.9e-2, 0.0195),
+    3: (0.064, 7.9e-3, 0.0075),
+    5: (0.061, 1.1e-3, 9.5e-4),
 }
+DRAWS = 16
 
 
 def largest_residual(s, constant):
@@ -119,33 +125,29 @@ def largest_residual(s, constant):
 
 
 def thresholds(depth, seed):
-    """The row of the table for one draw."""
+    """One draw: λ_min, the Lipschitz constant at the anchor, and the largest residual that is certified."""
     network, x, y = FullyConnected(20, 256, depth), sphere(50, 20, seed), signs(50, seed)
     polished = polish(network, start(network, np.random.default_rng(seed)), x, y)
     assert polished.residuals[-1] < 1e-11
     plain = at(network, polished.params, x, y, level="float64")
     sharp = at(network, polished.params, x, y, sharp=True, level="float64") if depth > 1 else plain
-    at_zero = lipschitz(plain, 0.0)
-    each = largest_residual(plain.s, lambda radius: lipschitz(plain, radius).per_example)
     best = largest_residual(plain.s, lambda radius: lipschitz(sharp, radius).value)
-    return plain.s**2, at_zero.per_example, at_zero.batch, lipschitz(sharp, 0.0).value, each, best
+    return plain.s**2, lipschitz(sharp, 0.0).value, best
 
 
-@pytest.mark.parametrize("depth", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_residual_that_can_be_certified_after_training(depth):
-    """One draw against one draw: they scatter by 2 to 16 %, so that two of them differ by up to a quarter."""
-    assert thresholds(depth, 0)[-1] == pytest.approx(PUBLISHED[depth][-1], rel=0.24)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("depth", PUBLISHED)
+@pytest.mark.parametrize("depth", [1, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (2, 3, 5))])
 def test_residuals_that_can_be_certified_after_training(depth):
-    """The last column within a tenth on the mean over three draws, or within two standard errors of the difference.
+    """The table's draw among ours: its λ_min is in their range, and its residual is not above all of them.
 
-    The table is one draw itself. Measured: 0.077, 0.0186, 0.0070 (12 % below, 0.7 standard errors) and about 0.0011.
+    Were it a draw of the same law, it would be outside with probability 2/17 and 1/17. Tighter bounds certify more than
+    the table, never less than the median noted here, and never more than one constant can: λ_min / 2Λ(0).
     """
-    rows = np.array([thresholds(depth, seed) for seed in range(3)])
-    print(f"\ndepth {depth}: " + ", ".join(f"{v:.3g}" for v in rows.mean(axis=0)) + f"; best {rows[:, -1]}")
-    print(f"published: {PUBLISHED[depth]}")
-    error = rows[:, -1].std(ddof=1) * math.sqrt(1 + 1 / len(rows))
-    assert abs(rows[:, -1].mean() - PUBLISHED[depth][-1]) <= max(0.1 * PUBLISHED[depth][-1], 2 * error)
+    eigenvalue, constant, best = np.array([thresholds(depth, seed) for seed in range(DRAWS)]).T
+    print(
+        f"\ndepth {depth}: λ_min {np.mean(eigenvalue):.3g}, residual {np.mean(best):.3g} ± {np.std(best, ddof=1):.2g}"
+    )
+    published, residual, median = PUBLISHED[depth]
+    assert eigenvalue.min() <= published <= eigenvalue.max()
+    assert residual <= best.max()
+    assert np.median(best) >= 0.98 * median
+    assert np.all(best <= eigenvalue / (2 * constant))
