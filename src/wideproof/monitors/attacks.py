@@ -141,7 +141,7 @@ def _affordable(order: np.ndarray, costs: np.ndarray, budget: float) -> list[int
     for k in order:
         if costs[k] <= budget:
             taken.append(int(k))
-            budget -= costs[k]
+            budget -= float(costs[k])
     return taken
 
 

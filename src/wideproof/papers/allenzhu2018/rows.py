@@ -102,7 +102,7 @@ def lemma_e_7(lab: Lab) -> Check:
 
 @statement
 def lemma_e_8(lab: Lab) -> Check:
-    r"""One nudge changes $\sum_{k \in N} \|\hat\nabla_k f\|^2$ by $O(\rho^8 + \rho^{11} \theta^{1/3} |N| / m^{1/6})$."""
+    r"""A nudge changes $\sum_{k \in N} \|\hat\nabla_k f\|^2$ by $O(\rho^8 + \rho^{11} \theta^{1/3} |N| / m^{1/6})$."""
     sizes, width, seeds = (16, 32, 64), lab.widths[1], range(NUDGED)
     by_size = [
         [float(np.mean([s.changes[:size].sum() for s in nudges(lab, width, k)])) for size in sizes] for k in seeds
@@ -204,7 +204,7 @@ class Pieces(NamedTuple):
 
 
 class Average(NamedTuple):
-    r"""Over draws of the split: mean of $E\|\hat\nabla_k\|$ over $N$, how many are large, and the terms of eq. (E.2)."""
+    r"""Over draws of the split: mean of $E\|\hat\nabla_k\|$ over $N$, how many are large, the terms of eq. (E.2)."""
 
     mean: float
     large: int

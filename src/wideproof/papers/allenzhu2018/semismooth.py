@@ -19,7 +19,8 @@ from wideproof.papers.check import Check, at_most, conclude, identity, scales
 from wideproof.papers.statement import statement
 
 CHOICES = (
-    "W_c is the start moved by Gaussian entries of spectral norm τ0/√m; W' is the remainder, flip, drift or output attack there",
+    "W_c is the start moved by Gaussian entries of spectral norm τ0/√m",
+    "W' is the remainder, flip, drift or output attack at W_c",
     "τ0 = 1 where the width varies",
 )
 
