@@ -5,11 +5,10 @@ import copy
 import numpy as np
 import pytest
 
-from tests.certificates.making import Reference, at, signs, sphere
+from tests.certificates.making import Reference, signs, sphere
+from tests.certificates.making import start as start_of
 from tests.certificates.rewriting import parts, put
 from wideproof.certificates.certifying import certify
-from wideproof.certificates.nested import climb_nested, nested_sets
-from wideproof.certificates.squared_loss import find_descent
 from wideproof.certificates.widths import doubled
 from wideproof.data import Dataset
 from wideproof.networks import FullyConnected, get_activation
@@ -25,25 +24,18 @@ def start():
     return doubled(NETWORK, seed=0, scale=SCALE)
 
 
-def search(params, network=NETWORK, data=DATA):
-    """The anchor, and the search for nested sets."""
-    anchor = at(network, params, data.x, data.y)
-    known = nested_sets(anchor, network, params, data.x)
-    assert known is not None
-    return anchor, lambda pull: climb_nested(anchor.residual, anchor.s, known, pull)
+def balls_fail(monkeypatch):
+    """Leave the prover only the nested sets."""
+    monkeypatch.setattr("wideproof.certificates.certifying.climb", lambda *given: None)
 
 
 @pytest.fixture(scope="module")
 def found(start):
-    anchor, sets = search(start)
-    proof = find_descent(anchor.residual, anchor.s, anchor.S, sets)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        balls_fail(monkeypatch)
+        proof = certify(NETWORK, start, DATA).descent
     assert proof is not None
     return proof
-
-
-def balls_fail(monkeypatch):
-    """Leave the prover only the nested sets."""
-    monkeypatch.setattr("wideproof.certificates.certifying.climb", lambda *given: None)
 
 
 def cap_at(stairs, path):
@@ -148,10 +140,7 @@ def test_larger_steps_on_nested_sets(monkeypatch, tmp_path, start, found):
 def test_too_narrow_is_refused(monkeypatch):
     balls_fail(monkeypatch)
     narrow = FullyConnected(D, 60, 1)
-    params = doubled(narrow, seed=0, scale=SCALE)
-    anchor, sets = search(params, narrow)
-    assert sets(anchor.s) is None
-    attempt = certify(narrow, params, DATA)
+    attempt = certify(narrow, doubled(narrow, seed=0, scale=SCALE), DATA)
     assert not attempt.passed
     assert attempt.certificate is None
     assert attempt.obstacle is not None
@@ -166,7 +155,12 @@ def test_too_narrow_is_refused(monkeypatch):
     ],
     ids=["deeper", "fixed outputs", "relu", "two outputs"],
 )  # fmt: skip
-def test_other_networks_have_no_nested_sets(network):
-    params = {name: np.asarray(w) for name, w in network.init(0).items()}
-    y = np.zeros((N, *network.output_shape))
-    assert nested_sets(at(network, params, DATA.x, y), network, params, DATA.x) is None
+def test_other_networks_have_no_nested_sets(monkeypatch, network):
+    """Where balls fail there is no proof: the sets are not even looked for."""
+    balls_fail(monkeypatch)
+    monkeypatch.setattr("wideproof.certificates.certifying.climb_nested", lambda *given: pytest.fail("nested sets"))
+    params = start_of(network, np.random.default_rng(0))
+    y = np.random.default_rng(1).standard_normal((N, *network.output_shape))
+    attempt = certify(network, params, Dataset(DATA.x, y, "regression"))
+    assert attempt.obstacle is not None
+    assert attempt.obstacle.quantity == "ratio"
