@@ -80,7 +80,7 @@ class Unrolled:
         return self.product(i, low + 1, high, found)
 
     def product_norm(self, i: int, low: int, high: int, extra: bool = False) -> float:
-        r"""Return $\|D_{i,high} W \cdots D_{i,low} W\|_2$ by Lanczos iteration; `extra` puts another $W$ on the left."""
+        r"""Return $\|D_{i,high} W \cdots D_{i,low} W\|_2$ by Lanczos iteration; `extra` puts a $W$ on the left."""
 
         def apply(v: np.ndarray) -> np.ndarray:
             z = self.product(i, low, high, v)
@@ -130,7 +130,7 @@ def unroll(params: Mapping[str, ArrayLike], x: ArrayLike) -> Unrolled:
 
 
 class Factors(NamedTuple):
-    r"""A gradient $\sum_{i,\ell} e_{i,\ell+1} h_{i,\ell}^\top$, $\ell = 1..L-1$, by its factors, both `(n, L - 1, m)`."""
+    r"""A gradient $\sum_{i,\ell} e_{i,\ell+1} h_{i,\ell}^\top$, $\ell = 1..L-1$, by factors, both `(n, L - 1, m)`."""
 
     e: np.ndarray
     h: np.ndarray
@@ -269,7 +269,7 @@ def separability(vectors: ArrayLike) -> float:
 
 
 def good(w: ArrayLike, alpha: float, sigma: float) -> bool:
-    r"""Whether $w$ is $(\alpha, \sigma)$-good: $(1-\alpha)/2$ of it is $\ge \alpha\sigma$, as much $\le -\alpha\sigma$."""
+    r"""Whether $w$ is $(\alpha, \sigma)$-good: $(1-\alpha)/2$ is $\ge \alpha\sigma$, as much $\le -\alpha\sigma$."""
     v = np.asarray(w, float)
     needed = (1 - alpha) / 2 * v.size
     return bool((v >= alpha * sigma).sum() >= needed and (v <= -alpha * sigma).sum() >= needed)

@@ -57,7 +57,8 @@ class Start:
 class Lab(study.Lab):
     """Small recurrent networks at their start and in training.
 
-    `widths`, `lengths` and `seeds` are the grids over which exponents are fitted.
+    `widths` and `lengths` are the grids over which exponents are fitted; `seeds` are the draws, `many` those for
+    quantities that vary much from draw to draw.
     """
 
     def __init__(self, study: str = "quick", seed: int = 0) -> None:
@@ -67,6 +68,7 @@ class Lab(study.Lab):
         self.length: int = 4
         self.lengths: tuple[int, ...] = self.pick((2, 4, 8, 16), (2, 4, 8, 16), (2, 4, 8, 16, 32))
         self.seeds: tuple[int, ...] = tuple(range(self.pick(3, 5, 10)))
+        self.many: tuple[int, ...] = tuple(range(self.pick(8, 8, 12)))
 
     def data(
         self,
@@ -133,19 +135,25 @@ class Lab(study.Lab):
         key = ("kernel", width, length, seed, *sorted(options.items()))
         return self.keep(key, lambda: tangent_kernel(self.start(width, length, seed, **options).seen))
 
-    def runs(self, width: int, batch: int | None = None, steps: int = 400, constant: float = 1.0) -> list[Run]:
-        r"""Train from three starts by gradient descent, or by SGD with minibatches, recording $\|\nabla f\|_F^2$.
+    def training_data(self) -> SequenceDataset:
+        """Return the sequences that are trained: four of length 3, first tokens 1 apart, later ones of norm 1."""
+        return self.data(3, separation=1.0, unit=True)
+
+    def runs(self, width: int, batch: int | None = None, steps: int = 600, constant: float = 1.0) -> list[Run]:
+        r"""Train on `training_data` by gradient descent or by SGD with minibatches, recording $\|\nabla f\|_F^2$.
 
         The step size is `constant` over the largest $\lambda_{\max}(K)$ of the starts, or with minibatches of $b$ of
         $n$ sequences `constant` $\cdot b / (n \max_i \lambda_{\max}(K_{ii}))$ where that is less.
         """
 
         def make() -> list[Run]:
-            data, network = self.data(), self.network(width)
-            kernels = [tangent_kernel(unroll(network.init(seed), data.x)) for seed in self.seeds[:3]]
+            data = self.training_data()
+            network = self.network(width, data.x.shape[1])
+            seeds = self.many
+            kernels = [tangent_kernel(unroll(network.init(seed), data.x)) for seed in seeds]
             step_size = constant * min(step_limit(kernel, data.n, batch) for kernel in kernels)
             recipe = Recipe(steps=steps, step_size=step_size, batch=batch, record_every=1, check_every=1)
-            return train_many(network, data, recipe, seeds=self.seeds[:3], record={"gradient": _gradient_square})
+            return train_many(network, data, recipe, seeds=seeds, record={"gradient": _gradient_square})
 
         return self.keep(("runs", width, batch, steps, constant), make)
 
