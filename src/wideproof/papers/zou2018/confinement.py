@@ -1,0 +1,142 @@
+"""Section 5: near the start (S)GD converges, and for a while it stays there (Lemmas 5.4 to 5.7)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wideproof.monitors.relu import gradients
+from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
+from wideproof.papers.statement import statement
+from wideproof.papers.zou2018 import descent, stochastic
+from wideproof.papers.zou2018.descent import FIXED_SPEED
+from wideproof.papers.zou2018.lab import Lab, Walk, coefficients, kept, subsets
+from wideproof.training import get_loss
+
+
+def reaches(walk: Walk, loss: str, fractions: tuple[float, ...] = (0.9, 0.8, 0.7)) -> tuple[list[float], list[float]]:
+    r"""Return the times $k\eta$ at which fractions of the first loss are reached, and by when the lemma says so."""
+    known = descent.loss_named(loss)
+    assert known.p is not None
+    assert known.alpha0 is not None
+    assert known.alpha1 is not None
+    _, g = descent.potential(walk, known)
+    first, n = walk.losses[0], walk.slopes.shape[1]
+    times, bounds = [], []
+    for level in (f * first for f in fractions if (walk.losses <= f * first).any()):
+        times.append(walk.eta * int(np.argmax(walk.losses <= level)))
+        fall = descent.fallen(first, np.array([level]), known.p)[0]
+        bounds.append((first / known.alpha0**2 + n ** (-2 * known.p) * fall / known.alpha1**2) / g)
+    return times, bounds
+
+
+@statement
+def lemma_5_4(lab: Lab) -> Check:
+    r"""GD that stays within $\tau$ of the start reaches $L_S \le \epsilon$ once $K\eta$ is large enough."""
+    parts = []
+    for name in descent.LOSSES:
+        for draw, walk in enumerate(descent.walks(lab, name)):
+            times, bounds = reaches(walk, name)
+            if times:
+                parts.append(at_most(f"{name}, start {draw}: time to 90, 80, 70 % of the first loss", times, bounds))
+    return conclude(
+        *descent.descents(lab),
+        *parts,
+        assumptions=(FIXED_SPEED, "the descent constant is measured along each run"),
+    )
+
+
+def far_walks(lab: Lab, batch: int | None) -> list[list[Walk]]:
+    """Return runs at every width that measure how far they go: starts by widths."""
+    return [
+        [lab.walk(m, k, steps=lab.pick(24, 200, 1000), speed=0.5, batch=batch, norms=True) for m in lab.widths]
+        for k in range(lab.pick(12, 12, 12))
+    ]
+
+
+def farthest(walk: Walk) -> np.ndarray:
+    r"""Return $\max_l \|W_l^{(k)} - W_l^{(0)}\|_2$ at the steps where it was measured."""
+    rows = walk.moved[~np.isnan(walk.moved).any(axis=1)]
+    return rows.max(axis=1)
+
+
+@kept
+def gd_distances(lab: Lab) -> list[Check]:
+    r"""Fit the distance from the start, at fixed $\eta m k$ and over $\sqrt{k\eta}$, in $m$ and $k$."""
+    table, widths = far_walks(lab, None), lab.widths
+    end = np.array([[farthest(walk)[-1] for walk in row] for row in table])
+    elapsed = np.array([[walk.eta * (walk.losses.size - 1) for walk in row] for row in table])
+    measured = np.flatnonzero(~np.isnan(table[0][1].moved[:, 0]))[1:]
+    in_steps = np.array([farthest(row[1])[1:] for row in table])
+    flat = [walk for row in table for walk in row]
+    halves = [(walk.losses[:-1] - walk.losses[1:]) / (walk.eta * walk.squares) for walk in flat]
+    spread = np.array([walk.spread[1:] for walk in flat])
+    steps = np.arange(1, spread.shape[1] + 1)
+    bound = [np.sqrt(2 * walk.eta * steps * (walk.losses[0] - walk.losses[1:])) for walk in flat]
+    return [
+        scales("max_l ‖W_l - W_l(0)‖ at fixed ηmk", "m", widths, end, -0.5),
+        scales("the same over √(kη)", "m", widths, end / np.sqrt(elapsed), 0.0),
+        scales("the same", "k", measured, in_steps, 1.0),
+        at_least("drop of the loss / (η Σ‖∇‖²) in every step", halves, 0.5),
+        at_most("distance over all layers <= √(2kη (L_S(0) - L_S(k)))", spread, bound),
+    ]
+
+
+@statement
+def lemma_5_5(lab: Lab) -> Check:
+    r"""GD stays near: $\|W_l^{(k)} - W_l^{(0)}\|_2 \le \tau$ while $k\eta \le T$, where $T$ contains $1/L_S(W^{(0)})$.
+
+    From the proof, the distance is at most $\sqrt{2k\eta\, c\, L^4 n^3 L_S(0)/\phi}$; where each step gains half of
+    $\eta\|\nabla L_S\|^2$ the explicit form is $\sqrt{2k\eta (L_S(0) - L_S(k))}$.
+    """
+    return conclude(*gd_distances(lab), assumptions=(FIXED_SPEED,))
+
+
+@kept
+def unbiased(lab: Lab) -> list[Check]:
+    r"""Check $E[G_l \mid W] = \nabla_{W_l} L_S$ by taking every minibatch."""
+    seen, data, loss = lab.seen(64), lab.data(), get_loss("logistic")
+    whole = gradients(seen, coefficients(seen, data, loss))
+    parts = []
+    for batch in (1, 3):
+        all_of_them = [gradients(seen, coefficients(seen, data, loss, chosen)) for chosen in subsets(8, batch)]
+        mean = [np.mean([found[i] for found in all_of_them], axis=0) for i in range(seen.depth)]
+        parts += [identity(f"E G_{i + 1} = ∇L_S, B = {batch}", mean[i], whole[i]) for i in range(seen.depth)]
+    return parts
+
+
+@statement
+def lemma_5_6(lab: Lab) -> Check:
+    r"""SGD within $\tau$ of the start reaches $L_S \le \epsilon$ with high probability once $K\eta$ is large enough."""
+    return conclude(
+        *unbiased(lab),
+        *stochastic.expected_descent(lab),
+        stochastic.expected_elapsed(lab, "logistic"),
+        stochastic.expected_elapsed(lab, "huber_hinge"),
+        assumptions=(FIXED_SPEED, stochastic.FROM_MEANS),
+    )
+
+
+@kept
+def sgd_distances(lab: Lab) -> list[Check]:
+    r"""Bound the distance from the start by the sum of gradient norms, and fit it in $m$."""
+    table, widths = far_walks(lab, 2), lab.widths
+    end = np.array([[farthest(walk)[-1] for walk in row] for row in table])
+    elapsed = np.array([[walk.eta * (walk.losses.size - 1) for walk in row] for row in table])
+    sums = [[float((walk.eta * walk.gradient.sum(axis=0)).max()) for walk in row] for row in table]
+    most = [[float((walk.gradient.max(axis=0) * walk.eta * len(walk.taken)).max()) for walk in row] for row in table]
+    growth = [float(walk.losses.max() / walk.losses[0]) for row in table for walk in row]
+    return [
+        at_most("distance <= η Σ_t ‖G_l(t)‖", end, sums),
+        at_most("distance <= kη max_t ‖G_l(t)‖", end, most),
+        scales("max_l ‖W_l - W_l(0)‖ / (kη√m)", "m", widths, end / (elapsed * np.sqrt(widths)), 0.0),
+        scales("max_l ‖W_l - W_l(0)‖ at fixed ηmk", "m", widths, end, -0.5),
+        at_most("sup_k L_S(k)/L_S(0) <= 2", growth, 2.0),
+    ]
+
+
+@statement
+def lemma_5_7(lab: Lab) -> Check:
+    r"""SGD stays near: $\|W_l^{(k)} - W_l^{(0)}\| \le \eta\sum_t\|G_l^{(t)}\| \le \tau$ while
+    $k\eta \le T = O(L^{-2} m^{-1/2}\tau)$.
+    """
+    return conclude(*sgd_distances(lab), assumptions=(FIXED_SPEED, "B = 2 of n = 8, logistic loss"))

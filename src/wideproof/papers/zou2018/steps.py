@@ -1,0 +1,201 @@
+"""Single steps of (S)GD from a start, and what Appendices C to E say about them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wideproof.monitors.relu import ReLUPass, gradients, linear_parts
+from wideproof.papers.check import Check, at_most, identity, scales
+from wideproof.papers.zou2018.lab import Lab, coefficients, grouped, kept, look, slopes, step, subsets, values
+from wideproof.training import get_loss
+
+SPEEDS = np.array([0.01, 0.03, 0.1, 0.3])  # ηm
+DEPTHS = (1, 2, 4, 8)
+DRAWS = 48
+
+
+class Step(NamedTuple):
+    """One step: outputs before and after, its first-order part by layer, and the coefficients of the examples in it."""
+
+    before: np.ndarray
+    after: np.ndarray
+    linear: np.ndarray
+    c: np.ndarray
+    eta: float
+    width: int
+    y: np.ndarray
+
+    @property
+    def total(self) -> float:
+        r"""$S/n$ for a whole step, $S_B/B$ for a minibatch: the sum of $|c_i|$."""
+        return float(np.abs(self.c).sum())
+
+    @property
+    def change(self) -> np.ndarray:
+        r"""$\Delta_i = y_i (f(x_i) \text{ after} - \text{before})$."""
+        return self.y * (self.after - self.before)
+
+    @property
+    def missed(self) -> np.ndarray:
+        r"""$\Delta_i - \sum_l y_i u_{l,i}$."""
+        return self.change - self.y * self.linear.sum(axis=0)
+
+    @property
+    def scale(self) -> float:
+        r"""$\eta M S/n$, the size of the bounds without powers of $L$."""
+        return self.eta * self.width * self.total
+
+
+def take(
+    lab: Lab, width: int, draw: int, speed: float, batch: int | None = None, depth: int = 3, name: str = "logistic"
+) -> Step:
+    r"""Take one step of size `speed`$/m$ from a fresh start, on all examples or on a random minibatch."""
+
+    def make() -> Step:
+        data, loss, eta = lab.data(), get_loss(name), speed / width
+        start, before = lab.start(width, depth, draw), lab.seen(width, depth, draw)
+        chosen = None if batch is None else lab.rng("minibatch", draw).choice(8, batch, replace=False)
+        c = coefficients(before, data, loss, chosen)
+        after = look(step(start, before, c, eta), data.x)
+        return Step(before.outputs, after.outputs, linear_parts(before, c, eta), c, eta, width, data.y)
+
+    return lab.keep(("step", width, draw, speed, batch, depth, name), make)
+
+
+def change_is_bounded(lab: Lab, batch: int | None) -> list[Check]:
+    r"""Fit $\max_i |\Delta_i|$ in $\eta$, and over $\eta M S/n$ in $m$ and $L$."""
+
+    def ratio(width: int, draw: int, depth: int = 3) -> float:
+        taken = take(lab, width, draw, 0.3, batch, depth)
+        return float(np.abs(taken.change).max()) / taken.scale
+
+    def make() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        draws = range(DRAWS)
+        in_eta = [[float(np.abs(take(lab, 128, k, s, batch).change).max()) for s in SPEEDS] for k in range(12)]
+        in_width = [[ratio(m, k) for m in lab.widths] for k in draws]
+        in_depth = [[ratio(128, k, depth) for depth in DEPTHS] for k in range(12)]
+        return grouped(in_eta), grouped(in_width), grouped(in_depth)
+
+    in_eta, in_width, in_depth = lab.keep(("change", batch), make)
+    over = "ηMS/n" if batch is None else "ηM S_B/B"
+    return [
+        scales("max_i |Δ_i|", "η", SPEEDS, in_eta, 1.0, sense="at least"),
+        scales(f"max_i |Δ_i| / ({over})", "m", lab.widths, in_width, 0.0),
+        scales(f"max_i |Δ_i| / ({over})", "L", DEPTHS, in_depth, 4.0),
+    ]
+
+
+def remainder_is_small(lab: Lab, batch: int | None) -> list[Check]:
+    r"""Fit what the linear part misses, over $\eta M S/n$: as a power of the size of the step, of $m$ and of $L$."""
+
+    def ratio(width: int, draw: int, speed: float, depth: int = 3) -> float:
+        taken = take(lab, width, draw, speed, batch, depth)
+        return float(np.sqrt(np.mean(taken.missed**2))) / taken.scale / np.sqrt(np.log(width))
+
+    def make() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        draws = range(DRAWS)
+        in_eta = [[ratio(128, k, s) for s in SPEEDS] for k in range(12)]
+        in_width = [[ratio(m, k, 0.3) for m in lab.widths] for k in draws]
+        in_depth = [[ratio(128, k, 0.3, depth) for depth in DEPTHS[1:]] for k in range(12)]
+        return grouped(in_eta), grouped(in_width), grouped(in_depth)
+
+    in_eta, in_width, in_depth = lab.keep(("missed", batch), make)
+    return [
+        scales("remainder / ηMS√log M, τ the length of the step", "τ", SPEEDS, in_eta, 1 / 3, sense="at least"),
+        scales("remainder / ηMS√log M at fixed ηm", "m", lab.widths, in_width, 0.0),
+        scales("remainder / ηMS√log M", "L", DEPTHS[1:], in_depth, 17 / 3),
+    ]
+
+
+@kept
+def linear_identity(lab: Lab) -> Check:
+    r"""Check $\frac1n \sum_i \ell'_i y_i u_{l,i} = -\eta \|\nabla_{W_l} L_S\|_F^2$ layer by layer."""
+    taken = take(lab, 128, 0, 0.3)
+    squares = [float((g**2).sum()) for g in gradients(lab.seen(128), taken.c)]
+    return identity(
+        "(1/n) Σ_i ℓ'_i y_i u_{l,i} = -η ‖∇_{W_l} L_S‖²", taken.linear @ taken.c, -taken.eta * np.array(squares)
+    )
+
+
+def _moved(lab: Lab) -> tuple[ReLUPass, ReLUPass]:
+    """Return the passes before and after a step large enough to flip activations."""
+    before, data = lab.seen(128), lab.data()
+    c = coefficients(before, data, get_loss("logistic"))
+    return before, look(step(lab.start(128, 3, 0), before, c, 1.0 / 128), data.x)
+
+
+@kept
+def telescoped_change(lab: Lab) -> Check:
+    r"""Check that the change of the output telescopes over layers.
+
+    $f' - f = \sum_l v^\top (\prod_{r>l} \Sigma_r W_r^\top)(\Sigma'_l W_l'^\top - \Sigma_l W_l^\top) x'_{l-1}$,
+    with primes for what comes after the step.
+    """
+    before, after = _moved(lab)
+    total = np.zeros(len(before.outputs))
+    for layer in range(1, 4):
+        old = before.mask(layer) * (after.layers[layer - 1] @ before.weights[layer - 1])
+        back = before.signs[None, :] + 0 * before.layers[-1]
+        for above in range(3, layer, -1):
+            back = (back * before.mask(above)) @ before.weights[above - 1].T
+        total += ((after.layers[layer] - old) * back).sum(axis=1)
+    return identity("output change, telescoped over layers", total, after.outputs - before.outputs)
+
+
+@kept
+def pattern_changes(lab: Lab) -> Check:
+    r"""Compare $\|(\Sigma' - \Sigma) W'^\top x'\|$ with $\|W'^\top x' - W^\top x\|$ in every layer."""
+    before, after = _moved(lab)
+    left, right = [], []
+    for layer in range(1, 4):
+        new, old = after.values[layer - 1], before.values[layer - 1]
+        left.append(np.linalg.norm((after.mask(layer) ^ before.mask(layer)) * new, axis=1))
+        right.append(np.linalg.norm(new - old, axis=1))
+    return at_most("‖(Σ' - Σ) z'‖ <= ‖z' - z‖", left, right)
+
+
+class Enumerated(NamedTuple):
+    """One SGD step with every possible minibatch: `chances` rows."""
+
+    before: float
+    losses: np.ndarray
+    changes: np.ndarray
+    slopes: np.ndarray
+    squares: float
+    last: float
+    eta: float
+    width: int
+
+    @property
+    def total(self) -> float:
+        r"""$S = \sum_i |\ell'_i|$."""
+        return float(self.slopes.sum())
+
+
+def enumerate_steps(
+    lab: Lab, width: int, draw: int, batch: int, speed: float, depth: int = 3, name: str = "logistic"
+) -> Enumerated:
+    """Take the step with each minibatch of a size in turn."""
+
+    def make() -> Enumerated:
+        data, loss, eta = lab.data(), get_loss(name), speed / width
+        start, before = lab.start(width, depth, draw), lab.seen(width, depth, draw)
+        outputs = np.array(
+            [look(step(start, before, coefficients(before, data, loss, chosen), eta), data.x).outputs
+             for chosen in subsets(8, batch)]
+        )  # fmt: skip
+        whole = gradients(before, coefficients(before, data, loss))
+        return Enumerated(
+            float(values(loss, data.y * before.outputs).mean()),
+            values(loss, (data.y * outputs).ravel()).reshape(outputs.shape).mean(axis=1),
+            data.y * (outputs - before.outputs),
+            slopes(loss, data.y * before.outputs),
+            sum(float((g**2).sum()) for g in whole),
+            float((whole[-1] ** 2).sum()),
+            eta,
+            width,
+        )
+
+    return lab.keep(("enumerated", width, draw, batch, speed, depth, name), make)

@@ -1,0 +1,270 @@
+"""Appendices D and E: one step of stochastic gradient descent, and how its potential fluctuates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
+from wideproof.papers.statement import statement
+from wideproof.papers.zou2018 import steps as single
+from wideproof.papers.zou2018.descent import FIXED_SPEED, fallen, loss_named
+from wideproof.papers.zou2018.lab import Lab, Walk, grouped, kept, subsets
+from wideproof.papers.zou2018.steps import SPEEDS, Enumerated, enumerate_steps
+
+BATCHES = (1, 2, 4)
+STARTS = 36
+ENUMERATED = "expectations over minibatches are exact: all of them are taken in turn"
+
+
+@statement
+def eq_d_2(lab: Lab) -> Check:
+    r"""One SGD step moves each margin by at most $(C L^4 M\eta/B) S_B$, $S_B$ the slopes of its minibatch."""
+
+    def ratio(found: Enumerated) -> float:
+        return float((np.abs(found.changes).max(axis=1) / found.slopes).max()) / (found.width * found.eta)
+
+    in_eta, _, in_depth = single.change_is_bounded(lab, 2)
+    return conclude(
+        in_eta,
+        in_depth,
+        scales("max_i |Δ_i| / (ηM S_B/B), every example as a minibatch", "m", lab.widths, over_widths(lab, ratio), 0.0),
+        assumptions=(FIXED_SPEED, "B = 2 of n = 8, and B = 1"),
+    )
+
+
+@statement
+def eq_d_3(lab: Lab) -> Check:
+    r"""The change is at least its linear part minus
+    $(C' L^{17/3}\tau^{1/3} M\eta\sqrt{\log M} + C'' L^9 M^2\eta^2) S_B/B$.
+    """
+    return conclude(
+        *single.remainder_is_small(lab, 2),
+        assumptions=(FIXED_SPEED, "B = 2 of n = 8; the remainder in absolute value, τ the distance moved"),
+    )
+
+
+@statement
+def lemma_d_1(lab: Lab) -> Check:
+    r"""A step of SGD changes each margin by its linear part plus a small remainder: (D.2) and (D.3)."""
+    return conclude(eq_d_2(lab), eq_d_3(lab), single.telescoped_change(lab))
+
+
+@statement
+def lemma_d_2(lab: Lab) -> Check:
+    r"""For $\sum_i u_i = 0$ and a uniform $B$-subset:
+    $E[(\frac1B\sum_{i\in B} u_i)^2] = \frac{n-B}{B(n-1)} E[u_i^2] \le E[u_i^2]/B$.
+    """
+    left, exact, bound = [], [], []
+    for n, batch in ((4, 2), (7, 3), (8, 1), (8, 5), (9, 9)):
+        u = lab.rng("d2", n).normal(size=n)
+        u -= u.mean()
+        square = float(np.mean(u**2))
+        left.append(np.mean([np.mean(u[chosen]) ** 2 for chosen in subsets(n, batch)]))
+        exact.append((n - batch) / (batch * (n - 1)) * square)
+        bound.append(square / batch)
+    return conclude(
+        identity("mean over all subsets", left, exact),
+        at_most("<= E[u²]/B", left, np.array(bound) * (1 + 1e-12), counts=True),
+    )
+
+
+def over_widths(lab: Lab, measure: Callable[[Enumerated], float], alone: bool = False) -> np.ndarray:
+    """Measure the step with every single example in turn, at every width; starts `alone` or in groups as rows."""
+    rows = [[measure(enumerate_steps(lab, m, k, 1, 0.3)) for m in lab.widths] for k in range(STARTS)]
+    return np.array(rows) if alone else grouped(rows)
+
+
+def over_speeds(lab: Lab, measure: Callable[[Enumerated], float]) -> list[list[float]]:
+    """Measure the step with every pair of examples in turn, at every step size."""
+    return [[measure(enumerate_steps(lab, 128, k, 2, speed)) for speed in SPEEDS] for k in range(3)]
+
+
+@kept
+def margin_moments(lab: Lab) -> list[Check]:
+    r"""Fit $E\Delta_i^2$ in $\eta$ and, over $M^2\eta^2 S^2/(nB)$, in $m$; bound the minibatch slopes exactly."""
+
+    def moment(found: Enumerated) -> float:
+        return float((found.changes**2).mean())
+
+    def ratio(found: Enumerated) -> float:
+        return np.sqrt(moment(found) * 8) / (found.width * found.eta * found.total)
+
+    slopes = enumerate_steps(lab, 128, 0, 2, 0.3).slopes
+    sizes = np.arange(1, 9)
+    squares = [np.mean([slopes[chosen].mean() ** 2 for chosen in subsets(8, b)]) for b in sizes]
+    return [
+        scales("E Δ², mean over examples", "η", SPEEDS, over_speeds(lab, moment), 2.0, sense="at least"),
+        scales("√(E Δ² n/B)/(MηS/B), B = 1", "m", lab.widths, over_widths(lab, ratio), 0.0),
+        at_most("E[(mean slope of a minibatch)²] <= 2S²/(nB)", squares, slopes.sum() ** 2 / 4 / sizes),
+    ]
+
+
+@statement
+def eq_d_7(lab: Lab) -> Check:
+    r"""$E[\Delta_i^2 \mid W] \le (2 C L^8 M^2\eta^2/(nB))\, S^2$."""
+    return conclude(*margin_moments(lab), assumptions=(FIXED_SPEED, ENUMERATED))
+
+
+@statement
+def eq_d_8(lab: Lab) -> Check:
+    r"""$E[L_S(k+1) \mid W] - L_S(k) \le -\eta\|\nabla_{W_L} L_S\|_F^2$ plus remainders $\tau^{1/3}\eta$ and
+    $\eta^2/(nB)$ times $S^2$.
+    """
+
+    def missed(found: Enumerated) -> float:
+        left = found.losses.mean() - found.before + found.eta * found.squares
+        return abs(float(left)) * 64 / (found.eta * found.width * found.total**2)
+
+    cases = [enumerate_steps(lab, 128, k, b, 0.3) for k in range(3) for b in BATCHES]
+    falls = [found.losses.mean() - found.before for found in cases]
+    return conclude(
+        scales(
+            "|E L_S(k+1) - L_S(k) + η Σ_l‖∇‖²| n²/(ηM S²)",
+            "τ",
+            SPEEDS,
+            over_speeds(lab, missed),
+            1 / 3,
+            sense="at least",
+        ),
+        scales("the same at fixed ηm", "m", lab.widths, over_widths(lab, missed), 0.0),
+        at_most("E L_S(k+1) - L_S(k) <= -η‖∇_{W_L} L_S‖²", falls, [-found.eta * found.last for found in cases]),
+        assumptions=(FIXED_SPEED, ENUMERATED, "all layers' gradients in the first part, which is more than stated"),
+    )
+
+
+@kept
+def expected_descent(lab: Lab) -> list[Check]:
+    r"""Fit the expected descent coefficient $(L_S - E L_S(k+1))/(\eta m S^2)$ in $m$ and in $B$."""
+
+    def gamma(found: Enumerated) -> float:
+        drop = found.before - float(found.losses.mean())
+        return drop / (found.eta * found.width * found.total**2) if drop > 0 else np.nan
+
+    in_batch = [[gamma(enumerate_steps(lab, 128, k, b, 0.3)) for b in BATCHES] for k in range(3)]
+    all_of_them = [gamma(enumerate_steps(lab, 128, k, b, 0.3)) for k in range(3) for b in BATCHES]
+    return [
+        scales(
+            "(L_S - E L_S(k+1))/(ηm S²)", "m", lab.widths, over_widths(lab, gamma, alone=True), 0.0, sense="at least"
+        ),
+        scales("the same", "B", BATCHES, in_batch, 0.0, sense="at least"),
+        at_least("the same, against 8.4e-4 φ/n⁵ of the start", all_of_them, 8.4e-4 * 0.3 / 8**5),
+    ]
+
+
+@statement
+def eq_d_9(lab: Lab) -> Check:
+    r"""On average every SGD step lowers the loss: $E[L_S(k+1) \mid W] - L_S(k) \le -\eta\,(c_0 m\phi/(2n^5))\,S^2$."""
+    return conclude(*expected_descent(lab), assumptions=(FIXED_SPEED, ENUMERATED))
+
+
+def sgd_walks(lab: Lab, name: str, batch: int = 2, speed: float = 0.5) -> list[Walk]:
+    """Return SGD runs from one start that differ in their minibatches only."""
+    count, steps = lab.pick(36, 96, 240), lab.pick(20, 64, 256)
+    return [lab.walk(64, 0, loss=name, steps=steps, speed=speed, batch=batch, batches=k, depth=2) for k in range(count)]
+
+
+def expected_elapsed(lab: Lab, name: str) -> Check:
+    r"""Compare $k\eta$ with the bound of (D.10) or (D.11), expectations over minibatch seeds."""
+    loss, walks = loss_named(name), sgd_walks(lab, name)
+    assert loss.p is not None
+    assert loss.alpha0 is not None
+    assert loss.alpha1 is not None
+    losses = np.array([walk.losses for walk in walks])
+    squares = np.array([walk.slopes.sum(axis=1) ** 2 for walk in walks])
+    eta, span, n = walks[0].eta, 8, walks[0].slopes.shape[1]
+    mean, weight = losses.mean(axis=0), squares.mean(axis=0)
+    drops = mean[:-span] - mean[span:]
+    g = float((drops / (eta * np.array([weight[k : k + span].sum() for k in range(drops.size)]))).min())
+    later = fallen(losses[0, 0], losses[:, 1:], loss.p).mean(axis=0)
+    bound = (losses[0, 0] / loss.alpha0**2 + n ** (-2 * loss.p) * later / loss.alpha1**2) / g
+    return at_most(f"{name}: kη <= bound", eta * np.arange(1, later.size + 1), bound if g > 0 else np.nan * bound)
+
+
+FROM_MEANS = "descent constant from the mean loss over minibatch seeds, 8 steps at a time"
+
+
+@statement
+def eq_d_10(lab: Lab) -> Check:
+    r"""For $p \ne 1/2$,
+    $k\eta \le \frac1g[L_S(0)/\alpha_0^2 + (L_S(0)^{1-2p} - E L_S(k)^{1-2p})/((1-2p)\alpha_1^2 n^{2p})]$.
+    """
+    parts = [expected_elapsed(lab, name) for name in ("logistic", "canonical(0.75)")]
+    return conclude(*parts, assumptions=(FIXED_SPEED, FROM_MEANS))
+
+
+@statement
+def eq_d_11(lab: Lab) -> Check:
+    r"""For $p = 1/2$, $k\eta \le \frac1g[L_S(0)/\alpha_0^2 + (\log L_S(0) - E\log L_S(k))/(\alpha_1^2 n)]$."""
+    return conclude(expected_elapsed(lab, "huber_hinge"), assumptions=(FIXED_SPEED, FROM_MEANS))
+
+
+def potentials(walks: list[Walk], p: float) -> np.ndarray:
+    r"""Return $L_S^{1-2p}/(1-2p)$, or $\log L_S$ for $p = 1/2$: runs by steps."""
+    losses = np.array([walk.losses for walk in walks])
+    return np.log(losses) if p == 0.5 else losses ** (1 - 2 * p) / (1 - 2 * p)
+
+
+@kept
+def fluctuations(lab: Lab) -> list[Check]:
+    r"""Fit how the spread of the potential around its mean grows with $k$."""
+    parts = []
+    for name, p in (("logistic", 1.0), ("huber_hinge", 0.5)):
+        found = potentials(sgd_walks(lab, name), p)
+        when = np.unique(np.geomspace(2, found.shape[1] - 1, 5).astype(int))
+        spread = grouped((found - found.mean(axis=0))[:, when], groups=12)
+        parts.append(scales(f"{name}: spread of the potential around its mean", "k", when, spread, 0.5))
+    return parts
+
+
+@statement
+def lemma_d_3(lab: Lab) -> Check:
+    r"""The SGD potential exceeds its mean by at most $\sqrt{2k\log(1/\delta)}\; C n L^4 M\eta/B$ with probability
+    $1-\delta$.
+    """
+    return conclude(
+        *fluctuations(lab),
+        *increments(lab),
+        assumptions=("many minibatch seeds from one start; root mean square deviations in place of quantiles",),
+        note="Azuma's inequality is applied to what is no martingale, with increments bounded from above only",
+    )
+
+
+@kept
+def increments(lab: Lab) -> list[Check]:
+    r"""Fit how far a minibatch raises the loss in one step in $\eta$ and, over $(M\eta/(nB)) S^2$, in $m$."""
+
+    def rise(found: Enumerated) -> float:
+        return float(np.sqrt(np.mean(np.maximum(found.losses - found.before, 0) ** 2)))
+
+    def ratio(found: Enumerated) -> float:
+        return rise(found) * 8 / (found.width * found.eta * found.total**2)
+
+    cases = [enumerate_steps(lab, 128, k, 2, 0.3) for k in range(3)]
+    return [
+        scales(
+            "rise of L_S in a step, root mean square over minibatches",
+            "η",
+            SPEEDS,
+            over_speeds(lab, rise),
+            1.0,
+            sense="at least",
+        ),
+        scales("the same / ((Mη/(nB)) S²), B = 1", "m", lab.widths, over_widths(lab, ratio), 0.0),
+        at_most("S <= ρ1 n L_S^p", [found.total for found in cases], [8 * found.before for found in cases]),
+    ]
+
+
+@statement
+def eq_e_2(lab: Lab) -> Check:
+    r"""The change of an output in a step is a sum over layers, exactly; pattern changes cost no more than value
+    changes.
+    """
+    return conclude(single.telescoped_change(lab), single.pattern_changes(lab))
+
+
+@statement
+def eq_e_8(lab: Lab) -> Check:
+    r"""One SGD step raises the loss by at most $(C n L^4 M\eta/B)\, L_S^{2p}$."""
+    return conclude(*increments(lab), assumptions=(FIXED_SPEED, ENUMERATED, "logistic loss, p = 1"))
