@@ -18,6 +18,7 @@ from wideproof.cli.gram import gram_command
 from wideproof.cli.listing import data_command, losses_command, networks_command
 from wideproof.cli.plan import plan_command
 from wideproof.cli.prove import prove_command
+from wideproof.cli.sweep import sweep_command
 from wideproof.cli.train import resume_command, show_command, train_command
 from wideproof.cli.verify import verify_command
 from wideproof.errors import InputError, JobError
@@ -41,6 +42,7 @@ app.command("show")(show_command)
 app.command("gram")(gram_command)
 app.command("check")(check_command)
 app.command("errata")(errata_command)
+app.command("sweep")(sweep_command)
 app.command("networks")(networks_command)
 app.command("losses")(losses_command)
 app.command("data")(data_command)

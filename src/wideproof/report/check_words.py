@@ -19,9 +19,9 @@ def headline(found: Findings) -> str:
     counted = Counter(one.check.outcome for one in found.measured)
     total, surprises = len(found.measured), len(found.surprises)
     said = f"{counted[Outcome.HOLDS]} of {total} statements hold on real networks"
-    rest = [
-        f"{counted[o]} {word}" for o, word in ((Outcome.FAILS, "fail"), (Outcome.UNDECIDED, "undecided")) if counted[o]
-    ]
+    fails, undecided = counted[Outcome.FAILS], counted[Outcome.UNDECIDED]
+    rest = [f"{fails} fail{'s' if fails == 1 else ''}"] if fails else []
+    rest += [f"{undecided} {'is' if undecided == 1 else 'are'} undecided"] if undecided else []
     said += f", {' and '.join(rest)}" if rest else ""
     if surprises:
         return f"{said}; {surprises} of them not as expected."

@@ -1,0 +1,172 @@
+"""`wideproof sweep`: many runs over a grid, resumable, on one machine or a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wideproof.cli.options import Json, print_json
+from wideproof.errors import InputError
+
+if TYPE_CHECKING:
+    from wideproof.sweeps import Study, Sweep
+
+MANY = 10_000  # tasks; more must be asked for
+
+
+def sweep_command(
+    study: Annotated[
+        str | None, typer.Argument(help="A study file (.toml) or a bundled study.", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results (default: the study's name).")] = None,
+    workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    cluster: Annotated[str | None, typer.Option(help="A Dask scheduler, as in tcp://host:8786.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help=f"Run more than {MANY:,} tasks.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the bundled studies.")] = False,
+    json: Json = False,
+) -> None:
+    """Run a study: every combination of its axes, each once; an interrupted sweep goes on where it was.
+
+    Exit code 0 if every task is done, 1 if some failed, 2 if the study cannot be run.
+    """
+    from rich.console import Console
+
+    from wideproof.sweeps import bundled, read_study, sweep
+    from wideproof.sweeps.page import save_page
+
+    console = Console(highlight=False)
+    if listing or study is None:
+        _list(bundled(), json)
+        return
+    if workers < 1:
+        raise InputError(f"--workers is a number of processes >= 1, got {workers}")
+    chosen = read_study(study)
+    if chosen.count > MANY and not yes:
+        _refuse(chosen)
+    folder = out or Path(chosen.name)
+    with _bar(json) as progress:
+        try:
+            done = sweep(chosen, folder, workers=workers, cluster=cluster, progress=progress)
+        except KeyboardInterrupt:
+            console.print(f"interrupted; the same command goes on in {folder}", markup=False, soft_wrap=True)
+            raise
+    page = save_page(done)
+    if json:
+        print_json(_plain(done))
+    else:
+        _show(console, done, page)
+    raise typer.Exit(1 if done.failed else 0)
+
+
+def _list(studies: dict[str, str], json: bool) -> None:
+    from rich.console import Console
+
+    if json:
+        print_json(studies)
+        return
+    for name, title in studies.items():
+        Console(highlight=False).print(f"{name:16} {title}", markup=False)
+
+
+def _refuse(study: Study) -> None:
+    """Say how many tasks there are and how long they would take, from one that is timed."""
+    import time
+
+    from wideproof.sweeps.task import execute, first_task
+
+    task = first_task(study)
+    execute(task)  # compiles
+    began = time.perf_counter()
+    execute(task)
+    seconds = (time.perf_counter() - began) * study.count
+    raise InputError(
+        f"{study.name} has {study.count:,} tasks; the first takes {seconds / study.count:.2g} s, so all would take "
+        f"about {_duration(seconds)} in one process: give --yes to run them, or shorten the axes"
+    )
+
+
+def _duration(seconds: float) -> str:
+    """Return a length of time in its natural unit.
+
+    >>> _duration(7200)
+    '2 hours'
+    """
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} seconds"
+
+
+@contextlib.contextmanager
+def _bar(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
+    """Show on stderr how many tasks are done and failed, the rate, and the time left, where somebody watches."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def shown(now: Any) -> None:
+            failed = f", {now.failed} failed" if now.failed else ""
+            text = f"{now.rate:.2g} tasks/s{failed}"
+            bar.update(task, completed=now.done + now.failed, total=now.total, description=text)
+
+        yield shown
+
+
+def _exponents(done: Sweep) -> list[dict[str, Any]]:
+    from wideproof.sweeps.figures import draw
+
+    rows = []
+    for wanted in done.study.figures:
+        drawn = draw(done.results, wanted)
+        for one in drawn.exponents if drawn is not None else []:
+            rows.append({
+                "quantity": wanted.quantity, "axis": wanted.x, "where": one.where, "exponent": one.value,
+                "interval": [one.low, one.high], "printed": wanted.printed,
+            })  # fmt: skip
+    return rows
+
+
+def _plain(done: Sweep) -> dict[str, Any]:
+    return {
+        "study": done.study.name, "folder": str(done.folder), "tasks": done.study.count, "kept": done.kept,
+        "done": done.done, "failed": [one.error for one in done.failed], "seconds": done.seconds,
+        "exponents": _exponents(done),
+    }  # fmt: skip
+
+
+def _show(console: Any, done: Sweep, page: Path) -> None:
+    from rich.table import Table
+
+    rows = _exponents(done)
+    if rows:
+        table = Table(box=None, padding=(0, 3, 0, 0))
+        for column in ("quantity", "against", "where", "exponent", "95 % interval", "printed"):
+            table.add_column(column)
+        for row in rows:
+            where = ", ".join(f"{k} {v}" for k, v in row["where"].items())
+            low, high = row["interval"]
+            printed = "" if row["printed"] is None else f"{row['printed']:g}"
+            table.add_row(
+                row["quantity"], row["axis"], where, f"{row['exponent']:.2f}", f"[{low:.2f}, {high:.2f}]", printed
+            )
+        console.print(table)
+    for outcome in done.failed[:5]:
+        chosen = ", ".join(f"{k} {v}" for k, v in outcome.task.chosen)
+        console.print(f"failed at {chosen}: {outcome.error}", markup=False, soft_wrap=True)
+    console.print(
+        f"\n{done.done} tasks done, {done.kept} kept from before, {len(done.failed)} failed, {done.seconds:.1f} s; "
+        f"results in {done.folder}, report in {page}",
+        markup=False,
+        soft_wrap=True,
+    )

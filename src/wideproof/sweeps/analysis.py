@@ -1,0 +1,90 @@
+"""Curves out of a sweep: exponents with bootstrap intervals, fractions of seeds, thresholds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+SEEDS = ("seed", "data_seed")
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Exponent:
+    r"""A fitted $y \sim x^s$, or factor $y \sim s^x$, with its 95 % bootstrap interval over seeds.
+
+    `where` says at which values of the other axes.
+    """
+
+    where: dict[str, object]
+    x: np.ndarray
+    y: np.ndarray
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        at = ", ".join(f"{name} {value}" for name, value in self.where.items())
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]" + (f" at {at}" if at else "")
+
+
+def exponents(results: xr.Dataset, quantity: str, axis: str, *, factor: bool = False) -> list[Exponent]:
+    """Fit the exponent (or the factor per unit) of a quantity along an axis, for each value of the axes but seeds.
+
+    Seeds are resampled as a whole, so that what they share along the axis stays together. Points that are not positive
+    and finite for every seed are left out.
+    """
+    array = _seeds_first(results[quantity], axis)
+    others = [dim for dim in array.dims if dim not in ("seeds", axis)]
+    found = []
+    for chosen in np.ndindex(*(array.sizes[dim] for dim in others)):
+        part = array.isel(dict(zip(others, chosen, strict=True))).transpose("seeds", axis)
+        where = {str(dim): part.coords[dim].item() for dim in others}
+        x, y = np.asarray(part.coords[axis].values, float), part.values
+        kept = (np.isfinite(y) & (y > 0)).all(axis=0)
+        if kept.sum() >= 2:
+            fitted = bootstrap_slope(np.exp(x[kept]) if factor else x[kept], y[:, kept])
+            fitted = tuple(np.exp(fitted).tolist()) if factor else fitted
+            found.append(Exponent(where, x[kept], y[:, kept], *fitted))
+    return found
+
+
+def bootstrap_slope(x: np.ndarray, y: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
+    """Return the slope of log y against log x over all rows, and its 95 % interval under resampling of rows.
+
+    Examples
+    --------
+    >>> x = np.array([1.0, 2.0, 4.0])
+    >>> bootstrap_slope(x, np.stack([x**-0.5, 2 * x**-0.5]))
+    (-0.5, -0.5, -0.5)
+    """
+    log_x = np.log(x) - np.log(x).mean()
+    slopes = np.log(y) @ log_x / (log_x @ log_x)
+    rng = np.random.default_rng(seed)
+    means = slopes[rng.integers(0, slopes.size, (RESAMPLES, slopes.size))].mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return round(float(slopes.mean()), 12), round(float(low), 12), round(float(high), 12)
+
+
+def fraction(results: xr.Dataset, quantity: str, x: str, y: str) -> xr.DataArray:
+    """Return the mean over seeds (for `reached`: the fraction that got there) as a table over two axes."""
+    array = _seeds_first(results[quantity], x).mean("seeds")
+    others = [dim for dim in array.dims if dim not in (x, y)]
+    return array.isel(dict.fromkeys(others, 0)).transpose(y, x)
+
+
+def threshold(results: xr.Dataset, quantity: str, x: str, y: str, level: float = 0.5) -> xr.DataArray:
+    """Return, for each value of `x`, the smallest `y` from which on the mean over seeds is at least `level`."""
+    table = fraction(results, quantity, x, y).sortby(y)
+    above = table.values >= level
+    lasting = np.logical_and.accumulate(above[::-1], axis=0)[::-1]
+    values = np.asarray(table.coords[y].values, float)
+    first = [values[column.argmax()] if column.any() else np.nan for column in lasting.T]
+    return xr.DataArray(first, {x: table.coords[x]}, name=f"{y} needed")
+
+
+def _seeds_first(array: xr.DataArray, axis: str) -> xr.DataArray:
+    present = [dim for dim in SEEDS if dim in array.dims and dim != axis]
+    return array.stack(seeds=present) if present else array.expand_dims("seeds")

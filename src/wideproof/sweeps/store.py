@@ -1,0 +1,132 @@
+"""What a sweep keeps: a journal with one small file per finished task, and the results as one labelled Zarr store.
+
+- `study.json`: the name of the study that this folder belongs to.
+- `tasks/DIGEST.json`: one finished task, its values and a checksum over them.
+- `results.zarr`: everything, with named axes; made from the journal, so that it is the same, bit for bit, however often
+  the sweep was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from wideproof.errors import InputError
+from wideproof.storage import read_json, write_bytes, write_json
+from wideproof.sweeps.study import FORMAT, Study
+from wideproof.sweeps.task import Task
+
+RESULTS, JOURNAL, ABOUT, PARTIAL = "results.zarr", "tasks", "study.json", ".results."
+
+
+class Store:
+    """The folder of a sweep; opening one that belongs to another study, or to a newer version, is refused."""
+
+    def __init__(self, folder: str | Path, study: Study) -> None:
+        self.folder, self.study = Path(folder), study
+        about = self.folder / ABOUT
+        if about.exists():
+            _require_same(read_json(about), study, self.folder)
+        elif self.folder.exists() and any(self.folder.iterdir()):
+            raise InputError(f"{self.folder} is not empty and holds no sweep: choose another folder")
+        else:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"cannot create {self.folder}: {error.strerror}; choose another folder") from error
+            write_json(about, {"format": FORMAT, "name": study.name})
+        (self.folder / JOURNAL).mkdir(exist_ok=True)
+        for left_behind in self.folder.glob(f"{PARTIAL}*"):
+            shutil.rmtree(left_behind, ignore_errors=True)
+
+    def finished(self, tasks: Sequence[Task]) -> dict[str, dict[str, float]]:
+        """Return the values of the tasks that are done; a damaged file counts as not done and is removed."""
+        found = {}
+        for task in tasks:
+            path = self._path(task)
+            if path.exists():
+                values = _read(path)
+                if values is None or set(values) != set(task.measures):
+                    path.unlink()
+                else:
+                    found[task.digest] = values
+        return found
+
+    def keep(self, task: Task, values: Mapping[str, float], seconds: float) -> None:
+        """Write down a finished task, whole or not at all."""
+        body = json.dumps({name: _text(value) for name, value in values.items()}, sort_keys=True)
+        about = {"chosen": dict(task.chosen), "settings": json.loads(task.settings), "seconds": seconds}
+        line = {"sum": zlib.crc32(body.encode()), "values": json.loads(body), **about}
+        write_bytes(self._path(task), (json.dumps(line) + "\n").encode())
+
+    def assemble(self, tasks: Sequence[Task]) -> xr.Dataset:
+        """Return everything that is done as one data set, and write it to the Zarr store."""
+        found = labelled(self.study, tasks, self.finished(tasks))
+        target = self.folder / RESULTS
+        try:
+            with tempfile.TemporaryDirectory(dir=self.folder, prefix=PARTIAL) as temporary:
+                # Format 2: format 3 has no fixed way yet to write the names along an axis.
+                found.to_zarr(Path(temporary) / RESULTS, mode="w", consolidated=False, zarr_format=2)
+                shutil.rmtree(target, ignore_errors=True)
+                (Path(temporary) / RESULTS).rename(target)
+        except OSError as error:
+            raise InputError(f"cannot write {target}: {error.strerror or error}; finished tasks are kept") from error
+        return found
+
+    def _path(self, task: Task) -> Path:
+        return self.folder / JOURNAL / f"{task.digest}.json"
+
+
+def labelled(study: Study, tasks: Sequence[Task], done: Mapping[str, Mapping[str, float]]) -> xr.Dataset:
+    """Return the values with named axes; what is not done is not a number."""
+    names = sorted({name for task in tasks for name in task.measures})
+    if study.tasks:
+        ordered = {tuple(task.items()): k for k, task in enumerate(study.combinations())}
+        axes = sorted({axis for task in study.tasks for axis in task})
+        coordinates: dict[str, Any] = {
+            axis: ("task", [dict(chosen).get(axis, np.nan) for chosen in ordered]) for axis in axes
+        }
+        dims, shape = ("task",), (len(ordered),)
+        place = {task.digest: (ordered[task.chosen],) for task in tasks}
+    else:
+        grid = study.values()
+        coordinates = {axis: list(values) for axis, values in grid.items()}
+        dims, shape = tuple(grid), tuple(len(values) for values in grid.values())
+        place = {task.digest: tuple(grid[a].index(v) for a, v in task.chosen) for task in tasks}
+    arrays = {name: np.full(shape, np.nan) for name in names}
+    for digest, values in done.items():
+        for name in names:
+            arrays[name][place[digest]] = values[name]
+    return xr.Dataset({name: (dims, array) for name, array in arrays.items()}, coordinates, {"study": study.name})
+
+
+def _require_same(about: Mapping[str, Any], study: Study, folder: Path) -> None:
+    if about.get("format", 0) > FORMAT:
+        raise InputError(f"{folder} was written by a newer version of wideproof: update, or choose another folder")
+    if about.get("name") != study.name:
+        raise InputError(
+            f"{folder} holds the sweep {about.get('name')!r}, and this study is {study.name!r}: choose another folder"
+        )
+
+
+def _text(value: float) -> float | str:
+    return float(value) if np.isfinite(value) else repr(float(value))
+
+
+def _read(path: Path) -> dict[str, float] | None:
+    try:
+        line = json.loads(path.read_bytes())
+        body = json.dumps(line["values"], sort_keys=True)
+        if zlib.crc32(body.encode()) != line["sum"]:
+            return None
+        return {name: float(value) for name, value in line["values"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,92 @@
+"""Exponents, fractions and thresholds on data whose answer is known."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from wideproof.sweeps.analysis import bootstrap_slope, exponents, fraction, threshold
+from wideproof.sweeps.figures import draw
+from wideproof.sweeps.study import Figure
+
+WIDTHS, SEEDS = np.array([64.0, 128.0, 256.0, 512.0]), 6
+NOISE = np.exp(0.05 * np.random.default_rng(0).normal(size=(2, 4, SEEDS)))
+
+
+def results():
+    y = np.stack([WIDTHS**-0.5, 3 * WIDTHS**-1.0])[:, :, None] * NOISE
+    return xr.Dataset(
+        {"distance": (("network", "width", "seed"), y)},
+        {"network": ["a", "b"], "width": WIDTHS, "seed": np.arange(SEEDS)},
+    )
+
+
+def test_exponents_for_each_value_of_the_other_axes():
+    a, b = exponents(results(), "distance", "width")
+    assert (a.where, b.where) == ({"network": "a"}, {"network": "b"})
+    assert a.low < a.value < a.high
+    assert a.value == pytest.approx(-0.5, abs=0.05)
+    assert b.value == pytest.approx(-1.0, abs=0.05)
+
+
+def test_factors():
+    depth = np.array([1.0, 2.0, 4.0, 8.0])
+    found = xr.Dataset({"q": (("depth", "seed"), 0.3 ** depth[:, None] * NOISE[0])}, {"depth": depth})
+    (one,) = exponents(found, "q", "depth", factor=True)
+    assert one.low <= one.value <= one.high
+    assert one.value == pytest.approx(0.3, rel=0.03)
+
+
+def test_the_interval_covers_the_truth():
+    rng = np.random.default_rng(1)
+    missed = 0
+    for _ in range(200):
+        _, low, high = bootstrap_slope(WIDTHS, WIDTHS**-0.5 * np.exp(0.3 * rng.normal(size=(12, 4))))
+        missed += not low <= -0.5 <= high
+    assert 2 <= missed <= 32  # about 10 to 16 expected: the bootstrap is a little narrow with 12 seeds
+
+
+def test_values_that_have_no_logarithm_are_left_out():
+    found = results()
+    found["distance"][0, 0, 2] = np.nan
+    found["distance"][0, 1, 0] = 0.0
+    (a, _) = exponents(found, "distance", "width")
+    assert a.x.tolist() == [256.0, 512.0]
+
+
+def phases():
+    reached = np.zeros((3, 4, 2))
+    for row, first in enumerate((1, 2, 4)):
+        reached[row, first:] = 1.0
+    return xr.Dataset(
+        {"reached": (("n", "width", "seed"), reached)}, {"n": [8.0, 16.0, 32.0], "width": WIDTHS, "seed": [0, 1]}
+    )
+
+
+def test_thresholds():
+    found = threshold(phases(), "reached", "n", "width")
+    assert found.values[:2].tolist() == [128.0, 256.0]
+    assert np.isnan(found.values[2])
+    dip = phases()
+    dip["reached"][0, 2] = 0.0  # reached at 128, lost at 256: not lasting
+    assert threshold(dip, "reached", "n", "width").values[0] == 512.0
+
+
+def test_fractions():
+    table = fraction(phases(), "reached", "n", "width")
+    assert table.dims == ("width", "n")
+    assert table.sel(n=8.0).values.tolist() == [0.0, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", ["slope", "factor", "phase", "map", "threshold"])
+def test_every_figure_can_be_drawn(kind):
+    if kind in ("slope", "factor"):
+        drawn = draw(results(), Figure(kind=kind, quantity="distance", x="width", printed=-0.5))
+        assert len(drawn.exponents) == 2
+    else:
+        drawn = draw(phases(), Figure(kind=kind, quantity="reached", x="n", y="width"))
+    assert drawn.figure.axes
+
+
+def test_nothing_measured_gives_no_figure():
+    empty = results() * np.nan
+    assert draw(empty, Figure(kind="slope", quantity="distance", x="width")) is None

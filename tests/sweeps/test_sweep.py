@@ -1,0 +1,208 @@
+"""Sweeps: finished once, resumed to the same bits, torn files found, workers that die replaced."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from tests.sweeps.making import TINY, tree
+from wideproof.errors import InputError
+from wideproof.networks import FullyConnected
+from wideproof.sweeps import engines, read_study, sweep
+from wideproof.sweeps.page import save_page
+from wideproof.sweeps.store import Store
+from wideproof.sweeps.task import Work, tasks_of
+from wideproof.training import Recipe, train
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    path = tmp_path_factory.mktemp("study") / "tiny.toml"
+    path.write_text(TINY)
+    return read_study(path)
+
+
+@pytest.fixture(scope="module")
+def unbroken(study, tmp_path_factory):
+    return sweep(study, tmp_path_factory.mktemp("unbroken") / "out")
+
+
+def test_values_are_those_of_single_runs(study, unbroken):
+    data = Work(study.settings({"width": 8, "seed": 1})).data
+    run = train(FullyConnected(3, 8, 1), data, Recipe(steps=20, target_loss=1e-12, seed=1))
+    assert float(unbroken.results["loss"].sel(width=8, seed=1)) == run.loss
+    moved = max(np.linalg.norm(run.params[k] - run.initial[k]) / np.linalg.norm(run.initial[k]) for k in run.params)
+    assert float(unbroken.results["distance"].sel(width=8, seed=1)) == pytest.approx(moved, rel=1e-12)
+    assert (unbroken.results["reached"] == 0).all()
+    assert (unbroken.kept, unbroken.done, unbroken.failed) == (0, 6, ())
+
+
+def test_the_store_is_a_labelled_data_set(unbroken):
+    stored = xr.open_zarr(unbroken.folder / "results.zarr", consolidated=False)
+    xr.testing.assert_identical(stored.load(), unbroken.results)
+    assert stored["loss"].dims == ("width", "seed")
+
+
+def test_what_is_finished_is_not_run_again(study, unbroken, monkeypatch):
+    monkeypatch.setattr(engines, "execute", lambda task: pytest.fail("ran again"))
+    before = tree(unbroken.folder / "results.zarr")
+    again = sweep(study, unbroken.folder)
+    assert (again.kept, again.done) == (6, 0)
+    assert tree(unbroken.folder / "results.zarr") == before
+
+
+def test_more_values_run_only_what_is_new(study, tmp_path):
+    sweep(study, tmp_path / "out")
+    longer = study.model_copy(update={"axes": {"width": [2, 4, 8], "seed": 3}})
+    more = sweep(longer, tmp_path / "out")
+    assert (more.kept, more.done) == (6, 3)
+    assert np.isfinite(more.results["loss"]).all()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other"])
+def test_a_torn_file_is_found_and_done_again(study, unbroken, tmp_path, damage):
+    store = Store(tmp_path / "out", study)
+    for path in (unbroken.folder / "tasks").iterdir():
+        (tmp_path / "out" / "tasks" / path.name).write_bytes(path.read_bytes())
+    victim = next((tmp_path / "out" / "tasks").iterdir())
+    content = victim.read_bytes()
+    line = json.loads(content)
+    line["values"]["loss"] *= 1 + 1e-15 * 8
+    victim.write_bytes({
+        "cut": content[:40], "empty": b"", "other": b"[]", "flipped": json.dumps(line).encode(),
+    }[damage])  # fmt: skip
+    assert len(store.finished(tasks_of(study))) == 5
+    done = sweep(study, tmp_path / "out")
+    assert (done.kept, done.done) == (5, 1)
+    assert tree(tmp_path / "out" / "results.zarr") == tree(unbroken.folder / "results.zarr")
+
+
+def test_folders_of_others_are_refused(study, tmp_path):
+    sweep(study.model_copy(update={"axes": {"seed": 1, "width": [2]}}), tmp_path / "out")
+    with pytest.raises(InputError, match="holds the sweep 'tiny', and this study is 'other'"):
+        sweep(study.model_copy(update={"name": "other"}), tmp_path / "out")
+    about = tmp_path / "out" / "study.json"
+    about.write_text(json.dumps({"format": 99, "name": "tiny"}))
+    with pytest.raises(InputError, match="newer version"):
+        sweep(study, tmp_path / "out")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="not empty and holds no sweep"):
+        sweep(study, tmp_path / "full")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot create"):
+        sweep(study, tmp_path / "file" / "out")
+
+
+def test_a_task_that_fails_does_not_end_the_others(study, tmp_path):
+    """Width 0 is no network; the failed task is tried again the next time, the others are kept."""
+    wrong = study.model_copy(update={"axes": {"width": [0, 4], "seed": 1}})
+    done = sweep(wrong, tmp_path / "out")
+    (failed,) = done.failed
+    assert "width" in failed.error
+    assert done.done == 1
+    assert np.isnan(done.results["loss"].sel(width=0)).all()
+    assert save_page(done).exists()
+    again = sweep(wrong, tmp_path / "out")
+    assert (again.kept, again.done, len(again.failed)) == (1, 0, 1)
+
+
+def test_the_page(unbroken):
+    page = save_page(unbroken).read_text()
+    assert "6 of 6 tasks" in page
+    assert "<svg" in page
+    assert {p.suffix for p in (unbroken.folder / "figures").iterdir()} == {".svg", ".png"}
+
+
+SCRIPT = """
+    import sys
+    from wideproof.sweeps import read_study, sweep
+    if __name__ == "__main__":
+        sweep(read_study(sys.argv[1]), sys.argv[2], workers=int(sys.argv[3]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_killed_sweep_ends_with_the_same_bits(tmp_path, workers):
+    text = TINY.replace("seed = 3", "seed = 40")
+    (tmp_path / "study.toml").write_text(text)
+    (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
+    study = read_study(tmp_path / "study.toml")
+    out = tmp_path / "out"
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "study.toml"), str(out), str(workers)]
+    process = subprocess.Popen(command, start_new_session=True)
+    finished = 0
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        finished = len(list((out / "tasks").glob("*.json"))) if (out / "tasks").exists() else 0
+        if finished >= 10:
+            break
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert finished >= 10
+    stamps = {p.name: p.stat().st_mtime_ns for p in (out / "tasks").glob("*.json")}
+    done = subprocess.run(command, timeout=240)
+    assert done.returncode == 0
+    for name, stamp in stamps.items():
+        assert (out / "tasks" / name).stat().st_mtime_ns == stamp  # nothing ran twice
+    whole = sweep(study, tmp_path / "whole")
+    assert tree(out / "results.zarr") == tree(whole.folder / "results.zarr")
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_is_replaced(study, unbroken, tmp_path, monkeypatch):
+    """The first task's first attempt kills its process; the sweep still ends with the unbroken results."""
+    flag = tmp_path / "died"
+    monkeypatch.setenv("WIDEPROOF_TEST_FLAG", str(flag))
+    monkeypatch.setattr(engines, "_attempt", _attempt_that_dies_once)
+    done = sweep(study, tmp_path / "out", workers=2)
+    assert flag.exists()
+    assert not done.failed
+    assert tree(done.folder / "results.zarr") == tree(unbroken.folder / "results.zarr")
+
+
+def _attempt_that_dies_once(task):
+    from pathlib import Path
+
+    flag = Path(os.environ["WIDEPROOF_TEST_FLAG"])
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return engines.Outcome(task, engines.execute(task), 0.0)
+
+
+@pytest.mark.slow
+def test_a_cluster_gives_the_same_bits_and_survives_a_worker(study, unbroken, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    longer = study.model_copy(update={"axes": {"width": [4, 8], "seed": 40}})
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        killed = []
+
+        def progress(now):
+            if now.done == 5 and not killed:
+                workers = list(cluster.scheduler_info["workers"].values())
+                pids = distributed.Client(cluster.scheduler_address, set_as_default=False).run(os.getpid)
+                killed.append(next(iter(pids.values())))
+                os.kill(killed[0], signal.SIGKILL)
+                assert len(workers) == 2
+
+        done = sweep(longer, tmp_path / "out", cluster=cluster.scheduler_address, progress=progress)
+    assert killed
+    assert not done.failed
+    whole = sweep(longer, tmp_path / "whole")
+    assert tree(done.folder / "results.zarr") == tree(whole.folder / "results.zarr")
+
+
+def test_no_cluster_there(study, tmp_path):
+    pytest.importorskip("distributed")
+    with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        sweep(study, tmp_path / "out", cluster="tcp://127.0.0.1:9")
