@@ -8,6 +8,7 @@ from scipy import stats
 from wideproof.monitors.recurrent import Unrolled, backward, tangent_kernel, unroll
 from wideproof.papers.allenzhu2018.attacked import perturbation
 from wideproof.papers.allenzhu2018.distributions import fits
+from wideproof.papers.allenzhu2018.fake_gradient import backward_coordinates
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.oracles import limit_kernel
 from wideproof.papers.allenzhu2018.products import rho
@@ -114,13 +115,6 @@ def theorem_5(lab: Lab) -> Check:
                tolerance=0.1),
         assumptions=("random losses, every one-hot loss, and the limit kernel's least eigenvector", AT_LIMIT),
     )  # fmt: skip
-
-
-def backward_coordinates(seen: Unrolled, losses: np.ndarray) -> np.ndarray:
-    r"""Return $u_{i,\ell} = \sum_{a>\ell} \mathrm{Back}_{i,\ell+1\to a}^\top \mathrm{loss}_{i,a}$, `(n, L - 1, m)`."""
-    e = backward(seen, losses).e
-    later = np.concatenate([e[:, 1:], np.zeros_like(e[:, :1])], axis=1)
-    return losses[:, 1:] @ seen.B + later @ seen.W
 
 
 def largest_loss(losses: np.ndarray) -> tuple[int, int, float]:

@@ -8,8 +8,9 @@ from scipy import stats
 from wideproof.data import SequenceDataset, prepare
 from wideproof.data.conflicts import conflicts
 from wideproof.monitors import trace
-from wideproof.monitors.recurrent import Unrolled, backward, fresh, objective, separability, tangent_kernel, unroll
+from wideproof.monitors.recurrent import backward, fresh, objective, separability, tangent_kernel, unroll
 from wideproof.papers.allenzhu2018.distributions import fits
+from wideproof.papers.allenzhu2018.fake_gradient import triple_sum
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, law
 from wideproof.papers.statement import statement
@@ -88,21 +89,6 @@ def definition_2_3(lab: Lab) -> Check:
     )
 
 
-def literal_gradient(seen: Unrolled, losses: np.ndarray) -> np.ndarray:
-    r"""Return the printed triple sum over sequences, scored times $a$ and earlier times.
-
-    $$ \sum_i \sum_{a=2}^L \sum_{\ell=1}^{a-1} D_{i,\ell+1} (\mathrm{Back}_{i,\ell+1\to a}^\top \mathrm{loss}_{i,a})
-       h_{i,\ell}^\top $$
-    """
-    total = np.zeros_like(seen.W)
-    for i in range(seen.n):
-        for a in range(2, seen.length + 1):
-            for time in range(1, a):
-                back = seen.back(i, time + 1, a).T @ losses[i, a - 1]
-                total += np.outer(seen.mask[i, time] * back, seen.h[i, time - 1])
-    return total
-
-
 @statement
 def fact_2_5(lab: Lab) -> Check:
     r"""The gradient of the objective.
@@ -122,7 +108,7 @@ def fact_2_5(lab: Lab) -> Check:
     used = trace(start.network, start.params, start.data.x).cotangents["W"]
     ones = backward(seen, np.ones_like(start.losses)).e
     return conclude(
-        identity("triple sum against the recursion", literal_gradient(seen, start.losses), gradient.matrix()),
+        identity("triple sum against the recursion", triple_sum(seen, start.losses), gradient.matrix()),
         identity("differences quotients", numeric, [gradient.pair(v) for v in directions], tolerance=1e-6),
         identity("squared norm against loss' K loss", gradient.square(), scored @ lab.kernel(NARROW) @ scored),
         identity("automatic differentiation of the network", np.stack(used, axis=1), ones),

@@ -164,7 +164,7 @@ def lemma_a_19(lab: Lab) -> Check:
     r"""Bounded differences $c$ but for probability $p$:
     $\Pr[f \ge \mu/2] \ge 1 - N^2\sqrt p - e^{-\Omega(\mu^2/(N(c^2+p)))}$.
     """
-    n = np.array([640, 1280, 2560, 5120, 10240])
+    n = np.array([320, 640, 1280, 2560, 5120])
     mus = np.array([0.1, 0.15, 0.2, 0.3, 0.4, 0.6])
 
     def exponent(count: int, mu: float) -> float:  # c = 1/N, p = 0
