@@ -115,10 +115,3 @@ def pivots_positive(a: Balls) -> bool:
         for i in range(k + 1, len(a)):
             a[i, k + 1 : i + 1] -= column[i - k - 1] * a[k + 1 : i + 1, k]
     return True
-
-
-def largest_eigenvalues(q: Balls) -> Balls:
-    """Return upper bounds of the eigenvalues of each symmetric q[:, :, i]: T with T - q positive, or |q|_F."""
-    tops = np.linalg.eigvalsh(middle(q).transpose(2, 0, 1))[:, -1] * (1 + 1e-12)
-    tries = [(arb(top), q[:, :, i], arb(top) * balls(np.eye(len(q)))) for i, top in enumerate(tops)]
-    return np.array([top if pivots_positive(whole - m) else norm(m) for top, m, whole in tries], dtype=object)

@@ -1,31 +1,40 @@
 r"""$\Lambda(R)$: how fast the Jacobian can change in the ball of radius R around the stored weights.
 
 Vectors have one component per trained array, e(w) is a unit vector, t = (‖U_w‖_F) for a direction U; all are upper
-bounds. At the stored weights n = ‖φ(x)‖₂, ω = ‖x ↦ Mφ(x)‖, β2 = ‖b‖_F, β∞ = longest column of b, γ = ‖g‖; κ = ‖φ‖.
+bounds. At the stored weights n = ‖φ(x)‖₂, ω = ‖x ↦ Mφ(x)‖, β2 = ‖b‖_F, β∞ = longest column of b, γ = ‖g‖₂ with outputs
+and positions side by side, d = max|σ'|, ζ = ‖∂z/∂w‖, τ = ‖∂x/∂w‖; κ = ‖φ‖; D = L2 R|ZP| bounds how far σ' moves.
+Plain: ζ_k = Σ_t ω τ_src + [trained] n_src e(w), τ_k = [skip] τ_{k-1} + s d ζ_k, D ≤ L1 − d. Sharp: ζ, τ themselves.
 
     ball      N = n + κR|TP|   ZP_k = Σ_t ω TP_src + [trained] N_src e(w)   TP_k = [skip] TP_{k-1} + s L1 ZP_k
-    tangent   Z_k = Σ_t (ω + [trained] κR) T_src + [trained] N_src e(w)     T_k = [skip] T_{k-1} + s L1 Z_k
+    tangent   E_k = Σ_t ω E'_src + [trained] κR (T_src + |TP_src| e(w))     E'_k = [skip] E'_{k-1} + s (d E_k + D Z_k)
+              Z_k = ζ_k + E_k,  T_k = τ_k + E'_k
     back      DB_k = [site, C trained] e(C) + [next skips] DB_{k+1} + Σ_{t reads k} s' ([trained] κ L1 NB' e(w) + ω gp')
               gp = L2 β∞ ZP + L1 DB,  NB = β2 + R|DB|,  NB∞ = β∞ + R|DB|,  NG = min(L1 NB, γ + R|gp|)
     form      Q = Σ_k s (L2 NB∞ Z Zᵀ + NG Σ_{t trained} κ [e(w), T_src]) + [C trained] [e(C), T~],  [a, b] = a bᵀ + b aᵀ
 
-T~ = √Σ_sites T². Anywhere in the ball |δz_k| ≤ Z_k·t, |δx_k| ≤ T_k·t, |D²F_i[U, U]| ≤ tᵀ Q_i t. Λ is the least of
-(Σ_i λ_max(Q_i)²)^½, λ_max of (Σ_i Q_{i,kl}²)^½, and λ_max of the form with all examples' columns as one matrix, where
-Z Zᵀ becomes half of [max_i Z_i, Z]. Sharp: where nothing is skipped, ‖M D_src‖ + [trained] R L1 + ω L2 R|ZP_src| and
-max|σ'| + L2 R|ZP_k| may replace (ω + R) L1 between neighbours and L1 in T_k; D = diag|σ'|.
+T~ = √Σ_sites T². In the ball |δz_k| ≤ Z_k·t, |δx_k| ≤ T_k·t, |D²F_i[U, U]| ≤ tᵀ Q_i t. Λ: the least of (Σ_i ‖Q_i‖²)^½,
+the norm of (Σ_i Q_{i,kl}²)^½, and ‖Q‖ for all examples' columns as one matrix, where Z Zᵀ is half of [max_i Z_i, Z].
 """
 
-from collections.abc import Callable
+from itertools import product as pairs
 
 import numpy as np
 
-from wideproof_verify import arithmetic
-from wideproof_verify.arithmetic import Balls, above, arb, balls, larger, norm, root, smaller, spectral_norm
-from wideproof_verify.networks import ACTIVATIONS, Anchor
+from wideproof_verify.arithmetic import Balls, arb, balls, larger, norm, product, root, smaller, spectral_norm
+from wideproof_verify.networks import ACTIVATIONS, Anchor, patches
 
 
 def _pair(a: Balls, b: Balls) -> Balls:
     return a[:, None] * b[None, :] + b[:, None] * a[None, :]
+
+
+def _most(arrays: list[Balls]) -> list[Balls]:
+    return [larger.reduce(a, axis=-1, keepdims=True) for a in arrays]
+
+
+def _spectral(a: Balls) -> Balls:
+    """Return the norm of every matrix a[:, i]."""
+    return norm(a, axis=(0, 2)) if a.shape[2] == 1 else np.array([spectral_norm(b) for b in a.swapaxes(0, 1)])
 
 
 class Bounds:
@@ -33,147 +42,164 @@ class Bounds:
 
     def __init__(self, anchor: Anchor, sharp: bool):
         self.anchor, net = anchor, anchor.network
-        self.net, self.index = net, {name: k for k, name in enumerate(net.trained)}
+        self.net, units = net, balls(np.eye(len(net.trained)))
+        self.unit = {name: units[:, k, None] for k, name in enumerate(net.trained)}
         self.first, self.second = (arb(c) for c in ACTIVATIONS[net.activation][1]())
-        self.kappa, positions = arb(net.window).sqrt(), anchor.values[0].shape[2]
-        weights = {name for node in net.nodes for name, _ in node.terms}
-        self.omega = {name: self.kappa * spectral_norm(anchor.floats[name]) for name in weights}
+        self.kappa, weights = arb(net.window).sqrt(), {name for node in net.nodes for name, _ in node.terms}
+        self.omega = {name: self._operator(anchor.floats[name]) for name in weights}
         self.each, self.batch = {}, {}
-        for source in {source for node in net.nodes for name, source in node.terms if name in self.index}:
+        for source in {source for node in net.nodes for name, source in node.terms if name in self.unit}:
             phi = anchor.gathered(source)
-            self.each[source] = norm(phi, axis=(0, 2)) if positions == 1 else self._spectral(phi)
-            self.batch[source] = self._spectral(phi.reshape(len(phi), 1, -1))
+            self.each[source], self.batch[source] = _spectral(phi), _spectral(phi.reshape(len(phi), 1, -1))
         self.beta2 = [norm(b, axis=(0, 1, 3)) for b in anchor.backs]
         self.beta_max = [larger.reduce(larger.reduce(norm(b, axis=1), axis=2), axis=0) for b in anchor.backs]
-        self.gamma = [norm(g, axis=(0, 1, 3)) for g in anchor.gains]
-        if len(anchor.outputs) == 1 < positions:
-            self.gamma = [smaller(f, self._spectral(g[:, 0])) for f, g in zip(self.gamma, anchor.gains, strict=True)]
+        self.gamma = [_spectral(g.transpose(0, 2, 1, 3).reshape(len(g), anchor.n, -1)) for g in anchor.gains]
         self.slope = [larger.reduce(larger.reduce(abs(s), axis=2), axis=0) for s in anchor.slopes]
-        self.chi, self.sharp = {}, sharp and positions == 1
-        for k, node in enumerate(net.nodes if self.sharp and net.window == 1 else ()):
-            for t, (name, source) in enumerate(node.terms):
-                if (below := source - net.inputs) >= 0 and not net.nodes[below].skip:
-                    self.chi[k, t] = self._products(anchor.floats[name], above(abs(anchor.slopes[below])))
+        self.views = (self.each, self.slope), (self.batch, _most(self.slope))
+        self.ways = [[self.sweep(*view, arb(0)) for view in self.views], *([self._tangents()] if sharp else [])]
 
-    def _spectral(self, a: Balls) -> Balls:
-        return np.array([spectral_norm(a[:, i]) for i in range(a.shape[1])], dtype=object)
+    def _operator(self, weight: np.ndarray) -> arb:
+        """Bound ω: a corner of the convolution on a circle of P = p + ⌊q/2⌋ places, with blocks Σ_o M_o e^{2πiko/P}."""
+        q, circle, found = self.net.window, self.anchor.values[0].shape[2] + self.net.window // 2, []
+        for k in range(circle // 2 + 1 if q > 1 else 0):
+            waves = np.array([(arb(2 * k * o) / circle).sin_cos_pi() for o in range(q)])
+            s, c = np.moveaxis(balls(weight.reshape(len(weight), -1, q)) @ waves, 2, 0)
+            found.append(spectral_norm(np.block([[c, -s], [s, c]])))  # the norm of c + is; P − k is the conjugate of k
+        return larger.reduce(found) if found else spectral_norm(weight)
 
-    def _products(self, weight: np.ndarray, slopes: np.ndarray) -> Balls:
-        """‖M D_i‖ for every example, from one MᵀM; `slopes` are floats not below |σ'|."""
-        (square, error), found = arithmetic.gram(weight), []
-        for d in slopes[:, :, 0].T.astype(np.float64):
-            scaled = d[:, None] * square * d
-            error_i = error * float(d.max()) ** 2 * (1 + 1e-6) + 2.0**-50 * float(np.linalg.norm(scaled))
-            found.append(arb(arithmetic.largest_eigenvalue(scaled, error_i)).sqrt())
-        return np.array(found, dtype=object)
-
-    def _unit(self, name: str, values: Balls) -> Balls:
-        vector = np.full((len(self.index), len(values)), arb(0))
-        vector[self.index[name]] = values
-        return vector
-
-    def sweep(self, extra: arb, reach: Callable, slope: list[Balls], chi: dict) -> tuple[list[Balls], list[Balls]]:
-        """Return (ZP, TP) for `extra` 0, (Z, T) for κR; `reach(v, TP_v)` is N of value v, `chi` has sharper factors."""
-        net, zero = self.net, np.full((len(self.index), slope[0].size), arb(0))
-        speeds, paths = [], [zero] * net.inputs
+    def _push(self, i: int, name: str, count: int) -> tuple[list[Balls], list[Balls]]:
+        """Return ∂z, ∂x by what the `count` columns of φ add to z: (features, units × count, positions), example i."""
+        anchor, net, at, zs, xs = self.anchor, self.net, 0, [], [0] * self.net.inputs
         for k, node in enumerate(net.nodes):
-            speed = zero
-            for t, (name, v) in enumerate(node.terms):
-                if (k, t) in chi:
-                    speed = speed + arb(net.nodes[v - net.inputs].scale) * chi[k, t] * speeds[v - net.inputs]
-                else:
-                    speed = speed + (self.omega[name] + (extra if name in self.index else 0)) * paths[v]
-                speed = speed + (self._unit(name, reach(v, paths[v])) if name in self.index else 0)
-            own = arb(node.scale) * speed
-            paths.append(paths[-1] + self.first * own if node.skip else slope[k] * own)
+            units, places = anchor.slopes[k][:, i].shape
+            z = np.full((units, len(anchor.floats[name]) * count, places), arb(0))
+            for other, v in node.terms:
+                if v >= net.inputs:
+                    z = z + anchor.apply(anchor.matrices[other], patches(xs[v], net.window))
+                if other == name:
+                    own = np.eye(units)[:, :, None, None] * np.eye(count)[:, at : at + places]
+                    z, at = z + balls(own).reshape(z.shape), at + places
+            zs.append(z)
+            xs.append(arb(node.scale) * anchor.slopes[k][:, i, None] * z + (xs[-1] if node.skip else 0))
+        return zs, xs[net.inputs :]
+
+    def _tangents(self) -> list[tuple]:
+        """Return ζ, τ of every example, and of all together; ζ is left 0 where L2 = 0 and nothing needs it.
+
+        U ↦ δz is A vec(U φ), φ all columns that U multiplies: ‖A (φᵀφ ⊗ I) Aᵀ‖^½, and for all examples max_i ‖A_i‖ ‖φ‖.
+        """
+        net, shape = self.net, (2, len(self.net.nodes), len(self.unit), self.anchor.n)
+        size, gain, far = np.full(shape, arb(0)), np.full(shape, arb(0)), np.full((shape[2], 1), arb(0))
+        for (w, name), i in pairs(enumerate(net.trained), range(shape[3])):
+            if not (uses := [v for node in net.nodes for other, v in node.terms if other == name]):
+                continue
+            phi = np.concatenate([self.anchor.gathered(v)[:, i] for v in uses], axis=1)
+            far[w], moved = norm(np.concatenate([self.batch[v] for v in uses])), self._push(i, name, len(phi.T))
+            for at in pairs([1] if self.second.is_zero() else [0, 1], range(shape[1]), [w], [i]):
+                block = moved[at[0]][at[1]]
+                wide = block.swapaxes(1, 2).reshape(-1, block.shape[1])
+                mixed = product(wide.reshape(-1, len(phi.T)), product(phi.T, phi)).reshape(wide.shape)
+                gain[at] = spectral_norm(wide)
+                size[at] = gain[at] * norm(phi) if len(phi.T) == 1 else spectral_norm(product(mixed, wide.T)).sqrt()
+        whole = smaller(larger.reduce(gain, axis=3, keepdims=True) * far, norm(size, axis=3)[..., None])
+        return [(z, [0] * net.inputs + list(x)) for z, x in (size, whole)]
+
+    def sweep(self, sizes: dict[int, Balls], slope: list[Balls], radius: arb) -> tuple[list[Balls], list[Balls]]:
+        """Return ζ, τ by the norms of the matrices (radius 0, slope d), or ZP, TP (slope L1); τ, TP of inputs are 0."""
+        speeds, paths = [], [np.full((len(self.unit), slope[0].size), arb(0))] * self.net.inputs
+        for node, steep in zip(self.net.nodes, slope, strict=True):
+            speed = paths[0]
+            for name, v in node.terms:
+                speed = speed + self.omega[name] * paths[v]
+                if name in self.unit:
+                    speed = speed + self.unit[name] * (sizes[v] + self.kappa * radius * norm(paths[v], axis=0))
+            paths.append(arb(node.scale) * steep * speed + (paths[-1] if node.skip else 0))
             speeds.append(speed)
         return speeds, paths
 
-    def ball(
-        self, radius: arb, sizes: dict[int, Balls], count: int
-    ) -> tuple[dict[int, Balls], list[Balls], list[Balls]]:
-        """Return N, TP of every value and ZP of every node."""
-        flat = [np.full(count, self.first) for _ in self.net.nodes]
-        shifts, moved = self.sweep(arb(0), lambda v, tp: sizes[v] + self.kappa * radius * norm(tp, axis=0), flat, {})
-        return {v: size + self.kappa * radius * norm(moved[v], axis=0) for v, size in sizes.items()}, moved, shifts
+    def tangent(self, radius: arb, near: list, bends: list, sharp: int, view: int) -> tuple[list[Balls], list[Balls]]:
+        """Return Z, T; `near` are ZP, TP, `bends` is D, `view` is 0 for every example, 1 for all together."""
+        (_, moved), (_, slope), at = near[view], self.views[view], self.ways[sharp][view]
+        speeds, paths, changes = [], moved[: self.net.inputs], moved[: self.net.inputs]
+        for k, node in enumerate(self.net.nodes):
+            off = moved[0]
+            for name, v in node.terms:
+                off = off + self.omega[name] * changes[v]
+                if name in self.unit:
+                    off = off + self.kappa * radius * (paths[v] + self.unit[name] * norm(moved[v], axis=0))
+            speeds.append(at[0][k] + off)
+            bend = bends[k] if sharp else smaller(bends[k], self.first - slope[k])
+            change = arb(node.scale) * (slope[k] * off + bend * speeds[k])
+            changes.append(change + (changes[-1] if node.skip else 0))
+            paths.append(at[1][len(paths)] + changes[-1])
+        return speeds, paths
+
+    def ball(self, radius: arb) -> list[tuple[list[Balls], list[Balls]]]:
+        """Return ZP, TP of every example, and of all together."""
+        return [self.sweep(sizes, [self.first + 0 * d for d in slope], radius) for sizes, slope in self.views]
 
     def back(self, radius: arb, shifts: list[Balls]) -> tuple[list[Balls], list[Balls]]:
         """Return NB∞ and NG of every node."""
         net, count, one = self.net, len(self.net.nodes), np.full(self.anchor.n, arb(1))
-        change = [0 * shift for shift in shifts]
-        for site in net.sites if net.read_out in self.index else ():
-            change[site - net.inputs] = self._unit(net.read_out, one)
-        longest, gains = [arb(0)] * count, [arb(0)] * count
+        longest, gains, change = [arb(0)] * count, [arb(0)] * count, [0 * shift for shift in shifts]
+        for site in net.sites if net.read_out in self.unit else ():
+            change[site - net.inputs] = self.unit[net.read_out] * one
         for k in reversed(range(count)):
-            gain, far = (
-                self.second * self.beta_max[k] * shifts[k] + self.first * change[k],
-                radius * norm(change[k], axis=0),
-            )
+            gain = self.second * self.beta_max[k] * shifts[k] + self.first * change[k]
+            far = radius * norm(change[k], axis=0)
             size, longest[k] = self.beta2[k] + far, self.beta_max[k] + far
             gains[k] = smaller(self.first * size, self.gamma[k] + radius * norm(gain, axis=0))
             if net.nodes[k].skip:
                 change[k - 1] = change[k - 1] + change[k]
             for name, v in net.nodes[k].terms:
                 if v >= net.inputs:
-                    own = self._unit(name, self.kappa * self.first * size) if name in self.index else 0
-                    change[v - net.inputs] = change[v - net.inputs] + arb(net.nodes[k].scale) * (
-                        self.omega[name] * gain + own
-                    )
+                    own = self.unit[name] * self.kappa * self.first * size if name in self.unit else 0
+                    own = arb(net.nodes[k].scale) * (self.omega[name] * gain + own)
+                    change[v - net.inputs] = change[v - net.inputs] + own
         return longest, gains
 
     def form(self, longest: list, gains: list, widest: list, speeds: list, paths: list) -> Balls:
-        """Return Q, one matrix per column; `widest` is Z again, or max_i Z_i for all examples together."""
-        net, one = self.net, np.full(paths[0].shape[1], arb(1))
-        q = np.full((len(self.index), len(self.index), len(one)), arb(0))
+        """Return Q, the matrices q[:, i]; `widest` is Z again, or max_i Z_i for all examples together."""
+        net, one, q = self.net, np.full(paths[0].shape[1], arb(1)), np.zeros((1, 1, 1))
         for k, node in enumerate(net.nodes):
             q = q + arb(node.scale) * self.second / 2 * longest[k] * _pair(widest[k], speeds[k])
-            for name, v in (term for term in node.terms if term[0] in self.index):
-                q = q + arb(node.scale) * self.kappa * gains[k] * _pair(self._unit(name, one), paths[v])
-        if net.read_out in self.index:
-            q = q + _pair(self._unit(net.read_out, one), root(sum(paths[v] * paths[v] for v in net.sites)))
-        return q
+            for name, v in (term for term in node.terms if term[0] in self.unit):
+                q = q + arb(node.scale) * self.kappa * gains[k] * _pair(self.unit[name] * one, paths[v])
+        if net.read_out in self.unit:
+            q = q + _pair(self.unit[net.read_out] * one, root(sum(paths[v] * paths[v] for v in net.sites)))
+        return q.swapaxes(1, 2)
 
-    def forms(self, radius: arb) -> tuple[Balls, Balls]:
-        """Return Q of every example, and Q of all of them together."""
-        net, extra = self.net, self.kappa * radius
-        reach, _, shifts = self.ball(radius, self.each, self.anchor.n)
-        chi, slope = {}, [np.full(self.anchor.n, self.first) for _ in net.nodes]
-        if self.sharp:
-            far = [self.second * radius * norm(shift, axis=0) for shift in shifts]
-            slope = [smaller(self.first, at + move) for at, move in zip(self.slope, far, strict=True)]
-        for (k, t), at in self.chi.items():
-            name, v = net.nodes[k].terms[t]
-            more, omega = radius if name in self.index else arb(0), self.omega[name]
-            chi[k, t] = smaller((omega + more) * self.first, at + more * self.first + omega * far[v - net.inputs])
-        longest, gains = self.back(radius, shifts)
-        speeds, paths = self.sweep(extra, lambda v, _: reach[v], slope, chi)
-        each = self.form(longest, gains, speeds, speeds, paths)
-
-        def most(arrays: list[Balls]) -> list[Balls]:
-            return [larger.reduce(a, axis=-1, keepdims=True) for a in arrays]
-
-        widest, chi = most(speeds), dict(zip(chi, most(list(chi.values())), strict=True))
-        reach, _, _ = self.ball(radius, self.batch, 1)
-        speeds, paths = self.sweep(extra, lambda v, _: reach[v], most(slope), chi)
-        return each, self.form(most(longest), most(gains), widest, speeds, paths)
+    def forms(self, radius: arb) -> list[tuple[Balls, Balls]]:
+        """Return Q of every example and Q of all of them together, once for each way to ζ and τ."""
+        near, found = self.ball(radius), []
+        bends = [self.second * radius * norm(shift, axis=0) for shift in near[0][0]]
+        longest, gains = self.back(radius, near[0][0])
+        for sharp in range(len(self.ways)):
+            speeds, paths = self.tangent(radius, near, bends, sharp, 0)
+            whole = self.tangent(radius, near, _most(bends), sharp, 1)
+            q = self.form(longest, gains, speeds, speeds, paths)
+            found.append((q, self.form(_most(longest), _most(gains), _most(speeds), *whole)))
+        return found
 
     def lipschitz(self, radius: arb) -> arb:
         """Return Λ(R)."""
-        each, together = self.forms(radius)
-        top = arithmetic.largest_eigenvalues
-        return norm(top(each)).min(top(norm(each, axis=2)[:, :, None])[0]).min(top(together)[0])
+        found = [
+            (norm(_spectral(q)), *_spectral(norm(q, axis=1)[:, None]), *_spectral(p)) for q, p in self.forms(radius)
+        ]
+        return smaller.reduce(sum(found, ()))
 
     def sign(self, radius: arb) -> tuple[bool | None, arb, arb]:
         r"""Check |z_{k,j}| > R |Σ_t [trained] N_src e(w) + ‖row j of M‖ TP_src| for all units and examples.
 
         Where the right side is exactly zero the unit cannot move. Returns the answer and both sides, where it fails.
         """
-        reach, moved, _ = self.ball(radius, self.each, self.anchor.n)
+        (_, moved), _ = self.ball(radius)
         for z, node in zip(self.anchor.pre, self.net.nodes, strict=True):
             vector: Balls = 0
             for name, v in node.terms:
                 vector = vector + norm(balls(self.anchor.floats[name]), axis=1)[:, None, None] * moved[v]
-                vector = vector + (self._unit(name, reach[v]) if name in self.index else 0)
+                if name in self.unit:
+                    vector = vector + self.unit[name] * (self.each[v] + self.kappa * radius * norm(moved[v], axis=0))
             limits = np.broadcast_to((radius * norm(vector, axis=1))[:, :, None], z.shape)
             for size, limit in zip(abs(z).ravel(), limits.ravel(), strict=True):
                 if not (size > limit or limit.is_zero()):

@@ -77,14 +77,6 @@ def patches(x: Balls, q: int) -> Balls:
     return np.stack([padded[:, :, o : o + x.shape[2]] for o in range(q)], axis=1).reshape(-1, *x.shape[1:])
 
 
-def patches_adjoint(y: Balls, q: int) -> Balls:
-    """Add every row of a patch back to the position it was read from."""
-    padded, p = np.full((len(y) // q, y.shape[1], y.shape[2] + q - 1), arb(0)), y.shape[2]
-    for o in range(q):
-        padded[:, :, o : o + p] += y[o::q]
-    return padded[:, :, q // 2 : q // 2 + p]
-
-
 class Anchor:
     """Everything at the stored weights: `outputs` (outputs, examples), `values` x, `pre` z, `slopes` σ'(z), and as
     (features, outputs, examples, positions) b_k = ∂F/∂x_k in `backs` and g_k = b_k σ'(z_k) in `gains`.
@@ -93,16 +85,12 @@ class Anchor:
     def __init__(self, network: Network, weights: dict[str, np.ndarray], x: np.ndarray):
         self.network, self.floats, self.n = network, weights, len(x)
         self.matrices = {name: matrix(balls(weight)) for name, weight in weights.items()}
-        given = (
-            [x.reshape(self.n, x.shape[1], -1)]
-            if network.inputs == 1
-            else [x[:, t, :, None] for t in range(x.shape[1])]
-        )
-        self.values: list[Balls] = [balls(g.transpose(1, 0, 2)) for g in given]
+        times = np.moveaxis(x, 1, 0)[..., None] if network.inputs > 1 else x.reshape(1, self.n, x.shape[1], -1)
+        self.values: list[Balls] = [balls(given.transpose(1, 0, 2)) for given in times]
         self.pre, self.slopes = [], []
         pair = np.frompyfunc(ACTIVATIONS[network.activation][0], 1, 2)
         for node in network.nodes:
-            z: Balls = sum(self._apply(self.matrices[name], self.gathered(source)) for name, source in node.terms)
+            z: Balls = sum(self.apply(self.matrices[name], self.gathered(source)) for name, source in node.terms)
             value, slope = pair(z)
             self.values.append(arb(node.scale) * value + (self.values[-1] if node.skip else 0))
             self.slopes.append(slope)
@@ -114,7 +102,8 @@ class Anchor:
         """Return φ of a value."""
         return patches(self.values[value], self.network.window)
 
-    def _apply(self, weight: Balls, x: Balls) -> Balls:
+    def apply(self, weight: Balls, x: Balls) -> Balls:
+        """Return the weight times every column."""
         return product(weight, x.reshape(len(x), -1)).reshape(-1, *x.shape[1:])
 
     def differentiate(self) -> "Anchor":
@@ -135,8 +124,10 @@ class Anchor:
                 self.backs[k - 1] = self.backs[k - 1] + back
             for name, source in node.terms:
                 if source >= net.inputs:
-                    pulled = self._apply(self.matrices[name].transpose(), gain.reshape(len(gain), -1, gain.shape[3]))
-                    pulled = patches_adjoint(pulled, net.window).reshape(-1, *gain.shape[1:])
+                    # The adjoint of a convolution has the same filters, turned round, from outputs to inputs.
+                    turned = self.floats[name].reshape(len(gain), -1, net.window)[:, :, ::-1].transpose(1, 0, 2)
+                    pulled = patches(gain.reshape(len(gain), -1, gain.shape[3]), net.window)
+                    pulled = self.apply(balls(turned.reshape(len(turned), -1)), pulled).reshape(-1, *gain.shape[1:])
                     self.backs[source - net.inputs] = self.backs[source - net.inputs] + arb(node.scale) * pulled
         return self
 

@@ -116,9 +116,7 @@ def _check_claims(stated: dict[str, Any], theorem: str, claims: dict[str, Any]) 
     require(stated["loss"] in [LOSSES[name] for name in losses], f"the loss is not one of the theorem {theorem!r}")
     needed, allowed = (set(names.split()) for names in CLAIMS[theorem])
     require(needed <= set(claims) <= needed | allowed, f"the claims are not {CLAIMS[theorem][0]}")
-    require(
-        len(set(claims) & {"D", "newton_h", "newton_radius"}) in (0, 3), "D, newton_h and newton_radius go together"
-    )
+    require(len({"D", "newton_h", "newton_radius"} & set(claims)) in (0, 3), "the claims D and newton_* go together")
     for name, value in claims.items():
         right = type(value) is TYPES[name] if name in TYPES else is_number(value)
         if right and name in ("radii", "lipschitz"):

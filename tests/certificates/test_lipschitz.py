@@ -12,7 +12,7 @@ from wideproof.networks import Network
 
 
 class Case(NamedTuple):
-    """Derivatives, and the anchor without and with the sharper middle factors."""
+    """Derivatives, and the anchor without and with the norms of whole products of layers."""
 
     ref: Reference
     x: np.ndarray
@@ -21,15 +21,11 @@ class Case(NamedTuple):
     sharp: Anchor
 
 
-def prepare(name: str) -> Case:
-    network = TINY[name]
-    params, x, y = problem(network)
-    return Case(Reference(network, params, x), x, y, at(network, params, x, y), at(network, params, x, y, sharp=True))
-
-
 @pytest.fixture(scope="module", params=TINY)
 def case(request) -> Case:
-    return prepare(request.param)
+    network = TINY[request.param]
+    params, x, y = problem(network)
+    return Case(Reference(network, params, x), x, y, at(network, params, x, y), at(network, params, x, y, sharp=True))
 
 
 def ball(anchor):
@@ -60,7 +56,8 @@ def test_no_way_is_below_the_second_derivative_at_the_anchor(case):
     for found in (lipschitz(plain, 0.0), lipschitz(sharp, 0.0)):
         assert min(found) >= truth * (1 - 1e-12)
         assert found.value == min(found)
-    assert lipschitz(sharp, 0.0).value <= lipschitz(plain, 0.0).value * (1 + 1e-6)
+    for radius in (0.0, 0.1, 10.0):
+        assert lipschitz(sharp, radius).value <= lipschitz(plain, radius).value * (1 + 1e-6)
 
 
 def test_no_example_is_below_its_dense_hessian(case):
@@ -171,12 +168,3 @@ def test_the_enclosed_bound_is_the_float_one_or_a_little_more(case):
         found, below = np.array(lipschitz(plain, radius)), np.array(lipschitz(loose, radius))
         assert np.all(found >= below * (1 - 1e-12))
         assert np.all(found <= below * (1 + 1e-5) + 1e-12)
-
-
-def test_a_planted_underestimate_is_caught():
-    """With the largest weight's norm halved the bound falls below the truth: the comparisons above can fail."""
-    ref, _, _, _, sharp = prepare("deep-relu")
-    truth = ref.curvature(ref.theta)
-    shrunk = {key: 0.5 * v for key, v in sharp.middle.items()}
-    halved = type(sharp)(**{**sharp.__dict__, "middle": shrunk, "g2": tuple(0.5 * g for g in sharp.g2)})
-    assert lipschitz(halved, 0.0).value < truth

@@ -107,14 +107,15 @@ def test_closed_form_for_fixed_outputs(rng):
 
 
 def test_closed_form_for_both_layers(rng):
-    """p/2 + √(p²/4 + q²) with the output weights' bound A = max|a| + R."""
+    """p/2 + √(p²/4 + q²) with the output weights' bound A = max|a| + R, and the steepest slope in q."""
     network = FullyConnected(5, 12, 1)
     params, x, y = problem(network)
     scale = math.sqrt(network.activation.c_sigma / 12)
     longest, whole = np.linalg.norm(x, axis=1).max(), np.linalg.norm(x, 2)
-    for radius in (0.0, 0.5):
+    steepest = (1 / (1 + np.exp(-x @ params["W1"].T))).max()
+    for radius in (0.0, 0.5, 5.0):
         p = scale * whole * longest * 0.25 * (np.abs(params["a"]).max() + radius)
-        expected = p / 2 + math.hypot(p / 2, scale * whole)
+        expected = p / 2 + math.hypot(p / 2, scale * whole * min(1.0, steepest + 0.25 * radius * longest))
         assert lipschitz(at(network, params, x, y), radius).batch == pytest.approx(expected, rel=1e-6)
 
 

@@ -8,6 +8,10 @@ from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 from jax.flatten_util import ravel_pytree
 
 from tests.verify import making
+from wideproof.certificates.anchor import measure
+from wideproof.certificates.certifying import scored
+from wideproof.certificates.graph import graph
+from wideproof.certificates.lipschitz import lipschitz
 from wideproof.networks import (
     ConvResidual,
     DeepReLU,
@@ -19,7 +23,8 @@ from wideproof.networks import (
     ResidualReLU,
     get_activation,
 )
-from wideproof_verify.arithmetic import largest_eigenvalues
+from wideproof_verify.arithmetic import balls, middle, spectral_norm
+from wideproof_verify.networks import patches
 
 TINY: dict[str, Network] = {
     "fully-connected": FullyConnected(2, 4, 3),
@@ -64,10 +69,11 @@ def test_above_exact_hessians(name):
             while bounds.net.activation == "relu" and bounds.sign(arb(radius))[0] is not True:
                 radius /= 2
             for r in (0.0, radius):
-                each, whole = bounds.forms(arb(r))
-                per_example = [float(top) for top in largest_eigenvalues(each)]
+                forms = bounds.forms(arb(r))
+                assert len(forms) == 1 + sharp
+                per_example = [min(float(spectral_norm(each[:, i])) for each, _ in forms) for i in range(N)]
                 total = float(bounds.lipschitz(arb(r)))
-                assert total <= float(largest_eigenvalues(whole)[0])
+                assert total <= min(float(spectral_norm(whole[:, 0])) for _, whole in forms)
                 for _ in range(2 if r else 1):
                     step = rng.standard_normal(flat.size)
                     hessians = np.asarray(tensor(flat + r * step / np.linalg.norm(step)))
@@ -99,11 +105,13 @@ def test_one_layer_with_both_trained_has_the_closed_form():
     network = making.SMALL["fully-connected-one"]
     params, x, y = making.problem(network, n=5)
     [scale] = making.scales(network) or []
-    p = scale * np.linalg.norm(x, 2) * np.linalg.norm(x, axis=1).max() * network.activation.smoothness  # pyright: ignore
-    p *= np.abs(params["a"]).max() + 0.3
-    q = scale * np.linalg.norm(x, 2)
-    found = float(making.bounds(network, params, x, y, False).lipschitz(arb(0.3)))
-    assert found == pytest.approx(p / 2 + np.sqrt(p**2 / 4 + q**2), rel=1e-8)
+    whole, longest, bend = np.linalg.norm(x, 2), np.linalg.norm(x, axis=1).max(), 4 / (3 * np.sqrt(3))
+    steepest = (1 - np.tanh(x @ params["W1"].T) ** 2).max()
+    bounds = making.bounds(network, params, x, y, False)
+    for radius in (0.0, 0.01, 0.3):
+        p = scale * whole * longest * bend * (np.abs(params["a"]).max() + radius)
+        q = scale * whole * min(1.0, steepest + bend * radius * longest)
+        assert float(bounds.lipschitz(arb(radius))) == pytest.approx(p / 2 + np.sqrt(p**2 / 4 + q**2), rel=1e-8)
 
 
 def test_relu_layer_with_fixed_outputs_is_affine():
@@ -121,6 +129,48 @@ def test_order_of_the_examples_does_not_matter(name):
     params, x, y = making.problem(TINY[name], n=N)
     one, two = (making.bounds(TINY[name], params, x[order], y, True) for order in ([0, 1, 2], [2, 0, 1]))
     assert float(one.lipschitz(arb(0.1))) == pytest.approx(float(two.lipschitz(arb(0.1))), rel=1e-8)
+
+
+@pytest.mark.parametrize("sharp", [False, True])
+@pytest.mark.parametrize("name", TINY)
+def test_the_prover_claims_no_less_and_hardly_more(name, sharp):
+    """Two programs and one recursion: a claim that is below would be refused, one that is far above would be loose."""
+    params, x, y = making.problem(TINY[name], n=N)
+    anchor = measure(graph(TINY[name]), params, x, scored(TINY[name], y), sharp=sharp)
+    with ctx.workprec(128):
+        bounds = making.bounds(TINY[name], params, x, y, sharp)
+        for radius in (0.0, 1e-3, 0.1, 3.0):
+            least = float(bounds.lipschitz(arb(radius)).upper())
+            assert least < lipschitz(anchor, radius).value < least * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("window", "pixels"), [(3, 6), (3, 3), (5, 4), (3, 1)])
+def test_norm_of_a_convolution(window, pixels):
+    """Above the norm of the matrix that the convolution is, written out, and not above √q ‖M‖."""
+    network = ConvResidual(2, pixels, 3, 2, filter_size=window)
+    params, x, y = making.problem(network, n=N)
+    bounds = making.bounds(network, params, x, y, False)
+    for name, channels in (("W1", 2), ("W2", 3)):
+        images = np.eye(channels * pixels).reshape(-1, channels, pixels).transpose(1, 0, 2)
+        columns = middle(patches(balls(images), window))
+        written = np.tensordot(params[name], columns, 1).transpose(1, 0, 2).reshape(channels * pixels, -1)
+        truth, found = np.linalg.norm(written, 2), float(bounds.omega[name])
+        assert truth * (1 - 1e-12) <= found <= np.sqrt(window) * np.linalg.norm(params[name], 2) * (1 + 1e-8)
+        assert pixels < window or found < 1.6 * truth  # half of it would be too little
+
+
+@pytest.mark.parametrize("name", ["deep-relu", "residual-relu"])
+def test_halved_norms_of_products_are_caught(name):
+    """Then Λ is below a second derivative: the comparison above can fail."""
+    network = TINY[name]
+    params, x, y = making.problem(network, n=N)
+    trained, fixed = making.split(network, params)
+    flat, unravel = ravel_pytree(trained)
+    truth = second_order(np.asarray(jax.hessian(lambda t: making.outputs(network, {**unravel(t), **fixed}, x))(flat)))
+    bounds = making.bounds(network, params, x, y, True)
+    assert float(bounds.lipschitz(arb(0))) >= truth
+    bounds.ways[1] = [([z / 2 for z in at_z], [x / 2 for x in at_x]) for at_z, at_x in bounds.ways[1]]
+    assert float(bounds.lipschitz(arb(0))) < truth
 
 
 @pytest.mark.parametrize("name", making.CASES)

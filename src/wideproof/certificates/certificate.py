@@ -45,7 +45,7 @@ class Certificate:
     level : how the claims were computed, `"float64"` or `"enclosed"`. Only a verifier calls a claim proved.
     claims : the numbers, by name.
     params, x, y : all weights at the anchor, and the prepared data.
-    sharp : whether the Lipschitz constants use the sharper middle factors.
+    sharp : whether the Lipschitz constants use the norms of whole products of layers.
     about : where the anchor comes from: the data set's name, seed, steps, distance moved by polishing.
     """
 

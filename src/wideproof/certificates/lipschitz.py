@@ -10,23 +10,29 @@ $t_w = \|U_w\|_F$ of its parts, one for each trained array; every bound is a vec
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from wideproof.certificates.anchor import Anchor
 from wideproof.certificates.enclosure import UP
+from wideproof.certificates.tangents import Tangents
 
 
-class Reach(NamedTuple):
+class Ball(NamedTuple):
     """Bounds over the ball, one row per example (a single row for the whole batch), one column per trained array."""
 
     inputs: dict[int, np.ndarray]  # norms of what matrices multiply
-    moved_z: list[np.ndarray]  # |z - z0| <= moved_z . t
-    moved_x: dict[int, np.ndarray]
-    z: list[np.ndarray]  # tangents: |dz| <= z . t
+    z: list[np.ndarray]  # |z - z0| <= z . t
     x: dict[int, np.ndarray]
+
+
+class Tangent(NamedTuple):
+    """Bounds of a direction's effect, with rows and columns as in `Ball`."""
+
+    z: Sequence[np.ndarray]  # |dz| <= z . t
+    x: Mapping[int, np.ndarray] | Sequence[np.ndarray]
 
 
 class Lipschitz(NamedTuple):
@@ -49,59 +55,109 @@ class Lipschitz(NamedTuple):
 
 def lipschitz(anchor: Anchor, radius: float) -> Lipschitz:
     r"""Bound $\Lambda$ on the ball of `radius` around the anchor."""
-    each = reach(anchor, radius, anchor.inputs)
-    whole = reach(anchor, radius, {k: np.array([v]) for k, v in anchor.all_inputs.items()}, merged=True)
+    each, whole = ball(anchor, radius, anchor.inputs), ball(anchor, radius, _together(anchor))
     at_most, hidden = backward(anchor, radius, each)
-    forms = _forms(anchor, each, at_most, hidden)
-    per_example = float(np.sqrt(sum(_top(q) ** 2 for q in forms)))
-    combined = _top(np.sqrt(np.square(forms).sum(axis=0)))
-    up = UP if anchor.level == "enclosed" else 1.0
-    return Lipschitz(per_example * up, combined * up, _top(_batch_form(anchor, each, whole, at_most, hidden)) * up)
+    bends = [anchor.graph.smoothness * radius * _lengths(moved) for moved in each.z]
+    found = []
+    for at in (_layer_by_layer(anchor), anchor.tangents):
+        if at is None:
+            continue
+        capped = at is not anchor.tangents
+        one = tangent(anchor, radius, each, anchor.slope, bends, Tangent(at.z, at.x), capped)
+        together = tangent(
+            anchor, radius, whole, _most(anchor.slope), _most(bends), Tangent(at.all_z, at.all_x), capped
+        )
+        forms = _forms(anchor, one, at_most, hidden)
+        per_example = float(np.sqrt(sum(_top(q) ** 2 for q in forms)))
+        combined = _top(np.sqrt(np.square(forms).sum(axis=0)))
+        found.append((per_example, combined, _top(_batch_form(anchor, one, together, at_most, hidden))))
+    # A verifier takes norms of these forms within 1e-9.
+    return Lipschitz(*(np.min(found, axis=0) * (UP + 1e-8 if anchor.level == "enclosed" else 1.0)).tolist())
 
 
-def reach(anchor: Anchor, radius: float, inputs: Mapping[int, np.ndarray], merged: bool = False) -> Reach:
-    """Run the ball and the tangent recursion; `merged` takes the largest middle factors over all examples."""
+def _together(anchor: Anchor) -> dict[int, np.ndarray]:
+    return {k: np.array([v]) for k, v in anchor.all_inputs.items()}
+
+
+def _most(each: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return [a.max(keepdims=True) for a in each]
+
+
+def ball(anchor: Anchor, radius: float, inputs: Mapping[int, np.ndarray]) -> Ball:
+    """Bound how far values are from those at the anchor; `inputs` are the norms there."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
-    first, second, kappa = graph.lipschitz, graph.smoothness, graph.patch_factor
-    n = len(next(iter(inputs.values())))
-    still = np.zeros((n, len(columns)))
-    moved_x = {k: still for k in inputs if k < 0}
-    x, seen = dict(moved_x), {k: v for k, v in inputs.items() if k < 0}
-    moved_z, z = [], []
+    still = np.zeros((len(next(iter(inputs.values()))), len(columns)))
+    x = {k: still for k in inputs if k < 0}
+    seen, z = {k: v for k, v in inputs.items() if k < 0}, []
     for k, node in enumerate(graph.nodes):
-        moved, tangent = still.copy(), still.copy()
+        z.append(still.copy())
         for t in node.terms:
-            omega, trained = anchor.omega[t.name], t.name in columns
-            moved += omega * moved_x[t.source]
-            if (k, t.name) in anchor.middle:
-                there = _lengths(moved_z[t.source])
-                chi = anchor.middle[k, t.name] if not merged else anchor.middle[k, t.name].max(keepdims=True)
-                sharper = chi + trained * radius * first + omega * second * radius * there
-                factor = np.minimum((omega + trained * radius) * first, sharper)
-                tangent += graph.nodes[t.source].scale * factor[:, None] * z[t.source]
-            else:
-                tangent += (omega + trained * kappa * radius) * x[t.source]
-            if trained:
-                moved[:, columns[t.name]] += seen[t.source]
-                tangent[:, columns[t.name]] += seen[t.source]
-        moved_z.append(moved)
-        z.append(tangent)
-        slope = np.full(n, first)
-        if anchor.sharp and not node.skip and moved.shape[0]:
-            here = anchor.slope[k] if not merged else anchor.slope[k].max(keepdims=True)
-            slope = np.minimum(first, here + second * radius * _lengths(moved))
-        moved_x[k] = node.scale * first * moved + (moved_x[k - 1] if node.skip else 0)
-        x[k] = node.scale * slope[:, None] * tangent + (x[k - 1] if node.skip else 0)
+            z[k] += anchor.omega[t.name] * x[t.source]
+            if t.name in columns:
+                z[k][:, columns[t.name]] += seen[t.source]
+        x[k] = node.scale * graph.lipschitz * z[k] + (x[k - 1] if node.skip else 0)
         if k in inputs:
-            seen[k] = inputs[k] + kappa * radius * _lengths(moved_x[k])
-    return Reach(seen, moved_z, moved_x, z, x)
+            seen[k] = inputs[k] + graph.patch_factor * radius * _lengths(x[k])
+    return Ball(seen, z, x)
 
 
-def backward(anchor: Anchor, radius: float, each: Reach) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _layer_by_layer(anchor: Anchor) -> Tangents:
+    """Bound tangents at the anchor by the norms of the matrices."""
+    graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
+
+    def run(inputs: Mapping[int, np.ndarray], slopes: Sequence[np.ndarray]) -> tuple[tuple[np.ndarray, ...], ...]:
+        still = np.zeros((len(slopes[0]), len(columns)))
+        x, z = {k: still for k in inputs if k < 0}, []
+        for k, node in enumerate(graph.nodes):
+            z.append(still.copy())
+            for t in node.terms:
+                z[k] += anchor.omega[t.name] * x[t.source]
+                if t.name in columns:
+                    z[k][:, columns[t.name]] += inputs[t.source]
+            x[k] = node.scale * slopes[k][:, None] * z[k] + (x[k - 1] if node.skip else 0)
+        return tuple(z), tuple(x[k] for k in range(len(z)))
+
+    return Tangents(*run(anchor.inputs, anchor.slope), *run(_together(anchor), _most(anchor.slope)))
+
+
+def tangent(
+    anchor: Anchor,
+    radius: float,
+    near: Ball,
+    slopes: Sequence[np.ndarray],
+    bends: Sequence[np.ndarray],
+    at: Tangent,
+    capped: bool,
+) -> Tangent:
+    """Bound tangents in the ball by those at the anchor and by how much they can change on the way.
+
+    Slopes change by at most `bends`; where tangents at the anchor were bounded by the largest slope alone (`capped`),
+    slope and change together by at most $L_1$.
+    """
+    graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
+    x = {k: v for k, v in near.x.items() if k < 0}
+    z, change = [], dict(x)
+    for k, node in enumerate(graph.nodes):
+        off = np.zeros_like(near.z[k])
+        for t in node.terms:
+            off += anchor.omega[t.name] * change[t.source]
+            if t.name in columns:
+                off += graph.patch_factor * radius * x[t.source]
+                off[:, columns[t.name]] += graph.patch_factor * radius * _lengths(near.x[t.source])
+        z.append(at.z[k] + off)
+        bend = np.minimum(bends[k], np.maximum(graph.lipschitz - slopes[k], 0)) if capped else bends[k]
+        change[k] = node.scale * (slopes[k][:, None] * off + bend[:, None] * z[k])
+        if node.skip:
+            change[k] += change[k - 1]
+        x[k] = at.x[k] + change[k]
+    return Tangent(z, x)
+
+
+def backward(anchor: Anchor, radius: float, each: Ball) -> tuple[list[np.ndarray], list[np.ndarray]]:
     r"""Bound, for each node and example, the largest column of $b$ and the norm of $g$ over the ball."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     first, second, kappa = graph.lipschitz, graph.smoothness, graph.patch_factor
-    change = [np.zeros_like(each.moved_z[0]) for _ in graph.nodes]
+    change = [np.zeros_like(each.z[0]) for _ in graph.nodes]
     if graph.read_out in columns:
         for k in graph.outputs:
             change[k][:, columns[graph.read_out]] += 1
@@ -112,7 +168,7 @@ def backward(anchor: Anchor, radius: float, each: Reach) -> tuple[list[np.ndarra
         far = radius * _lengths(change[k])
         b = anchor.b2[k] + far
         columns_of_b[k] = anchor.b_max[k] + far
-        change_g = second * anchor.b_max[k][:, None] * each.moved_z[k] + first * change[k]
+        change_g = second * anchor.b_max[k][:, None] * each.z[k] + first * change[k]
         g[k] = np.minimum(first * b, anchor.g2[k] + radius * _lengths(change_g))
         if node.skip:
             change[k - 1] += change[k]
@@ -124,7 +180,7 @@ def backward(anchor: Anchor, radius: float, each: Reach) -> tuple[list[np.ndarra
     return columns_of_b, g
 
 
-def _forms(anchor: Anchor, each: Reach, columns_of_b: list[np.ndarray], g: list[np.ndarray]) -> np.ndarray:
+def _forms(anchor: Anchor, each: Tangent, columns_of_b: list[np.ndarray], g: list[np.ndarray]) -> np.ndarray:
     """The quadratic form of every example: `n x K x K`."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     q = np.zeros((anchor.n, len(columns), len(columns)))
@@ -139,7 +195,7 @@ def _forms(anchor: Anchor, each: Reach, columns_of_b: list[np.ndarray], g: list[
 
 
 def _batch_form(
-    anchor: Anchor, each: Reach, whole: Reach, columns_of_b: list[np.ndarray], g: list[np.ndarray]
+    anchor: Anchor, each: Tangent, whole: Tangent, columns_of_b: list[np.ndarray], g: list[np.ndarray]
 ) -> np.ndarray:
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     q = np.zeros((1, len(columns), len(columns)))
@@ -154,7 +210,7 @@ def _batch_form(
     return q[0]
 
 
-def _sites(anchor: Anchor, reached: Reach) -> np.ndarray:
+def _sites(anchor: Anchor, reached: Tangent) -> np.ndarray:
     return np.sqrt(sum(np.square(reached.x[k]) for k in anchor.graph.outputs))
 
 
@@ -216,7 +272,7 @@ def closest_to_a_kink(anchor: Anchor, radius: float) -> tuple[int, int, int, flo
 
 def _sign_ratios(anchor: Anchor, radius: float) -> list[np.ndarray]:
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
-    each = reach(anchor, radius, anchor.inputs)
+    each = ball(anchor, radius, anchor.inputs)
     ratios = []
     for k, node in enumerate(graph.nodes):
         if not anchor.clearance:
@@ -224,7 +280,7 @@ def _sign_ratios(anchor: Anchor, radius: float) -> list[np.ndarray]:
         n, _, units = anchor.clearance[k].shape
         v = np.zeros((n, units, len(columns)))
         for t in node.terms:
-            v += anchor.rows[t.name][None, :, None] * each.moved_x[t.source][:, None, :]
+            v += anchor.rows[t.name][None, :, None] * each.x[t.source][:, None, :]
             if t.name in columns:
                 v[:, :, columns[t.name]] += each.inputs[t.source][:, None]
         far = radius * np.sqrt(np.square(v).sum(axis=2))[:, None, :] * UP
