@@ -41,7 +41,7 @@ def certify(
     ----------
     params : the anchor: an initialization (a proof before training) or trained weights.
     level : `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
-    sharp : spend a spectral norm for each example and layer on sharper Lipschitz constants.
+    sharp : spend a pass and some spectral norms for each example on sharper Lipschitz constants.
     step_size : certify this one, which is below $2/(b^2 + s^2)$; by default $1/b^2$, which asks least of the network.
     target_loss : the loss for which steps are counted.
     about : where the anchor comes from; it is written into the certificate.
@@ -71,7 +71,7 @@ def certify(
     obstacle = no_eigenvalue(anchor, data)
     if obstacle is not None:
         return Attempt(anchor, None, obstacle)
-    search = _search(anchor, network, weights, data)
+    search = _search(anchor, network, weights)
     found = _descend(anchor, search, step_size, target_loss)
     near = existence(anchor.s, anchor.newton, lambda radius: _constant(anchor, radius))
     if found is None:
@@ -100,11 +100,9 @@ def _residual(anchor: Anchor) -> float:
     return max(anchor.residual, 1e-300)
 
 
-def _search(
-    anchor: Anchor, network: Network, params: Mapping[str, np.ndarray], data: AnyDataset
-) -> Callable[[float], Staircase | None]:
+def _search(anchor: Anchor, network: Network, params: Mapping[str, np.ndarray]) -> Callable[[float], Staircase | None]:
     """Return the search for radii: balls, and where they fail the nested sets."""
-    rho, known = _residual(anchor), cache(lambda: nested_sets(anchor, network, params, data.x))
+    rho, known = _residual(anchor), cache(lambda: nested_sets(anchor, network, params))
     constant = cache(lambda radius: _constant(anchor, radius))
 
     def search(pull: float) -> Staircase | None:

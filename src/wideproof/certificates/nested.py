@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wideproof.certificates.anchor import Anchor, run
-from wideproof.certificates.enclosure import activate, lengths
+from wideproof.certificates.anchor import Anchor
+from wideproof.certificates.enclosure import UP
 from wideproof.certificates.staircase import Staircase
 from wideproof.networks import Network
 from wideproof.networks.fully_connected import FullyConnected
@@ -27,18 +27,16 @@ class NestedSets(NamedTuple):
     row: float  # the largest norm of a unit's activations over the examples
 
 
-def nested_sets(anchor: Anchor, network: Network, params: Mapping[str, np.ndarray], x: np.ndarray) -> NestedSets | None:
+def nested_sets(anchor: Anchor, network: Network, params: Mapping[str, np.ndarray]) -> NestedSets | None:
     """Return what the nested sets need, for one smooth hidden layer with one trained output; else `None`."""
     if not isinstance(network, FullyConnected) or network.depth != 1 or network.outputs != 1:
         return None
     if anchor.graph.trained != ("W1", "a") or anchor.graph.kinked:
         return None
     g = anchor.graph
-    passed = run(g, params, x, anchor.level == "enclosed")
-    value, _ = activate(g.activation.name, passed.z[0], g.lipschitz, g.smoothness)
     return NestedSets(
         g.nodes[0].scale, g.lipschitz, g.smoothness, anchor.all_inputs[-1], float(anchor.inputs[-1].max()),
-        float(np.abs(params["a"]).max()), float(lengths(value, (0, 1)).max()),
+        float(np.abs(params["a"]).max()), anchor.unit[0] / g.nodes[0].scale * UP,
     )  # fmt: skip
 
 

@@ -71,6 +71,8 @@ def climb(rho: float, s: float, constant_at: Callable[[float], float]) -> Stairc
         return None
     if rho == 0:
         rho = 1e-300
+    if 2 * constant_at(0.0) * rho >= s * s:  # then no constant at any radius is small enough
+        return None
     for cells in CELLS:
         found = _one_constant(rho, s, constant_at) if cells == 1 else _stairs(rho, s, constant_at, cells)
         if found is not None:
