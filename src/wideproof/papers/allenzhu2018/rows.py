@@ -8,7 +8,6 @@ import numpy as np
 from scipy import stats
 
 from wideproof.monitors.recurrent import Unrolled, backward, unroll
-from wideproof.papers.allenzhu2018.attacked import fixed_losses
 from wideproof.papers.allenzhu2018.fake_gradient import backward_coordinates
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.randomness import SAMPLE, TIME, rho, split
@@ -19,7 +18,7 @@ LENGTH, COUNT, THETA = 4, 64, 0.15
 NEAR, AWAY, NUDGE = 0.05, 1.0, 1.0
 NUDGED = 16  # starts: one nudge flips few units, so that single starts scatter
 CHOICES = (
-    f"n = 2, L = 4, (i*, l*) = (2, 2), |N| = {COUNT}, losses of norm 1 drawn once",
+    f"n = 2, L = 4, (i*, l*) = (2, 2), |N| = {COUNT}, losses ±1 in the first output",
     f"θ = {THETA}, β− = {NEAR}, β+ = {AWAY}: the paper's values choose no unit at widths within reach",
 )
 NUDGES = (CHOICES[0], f"one unit nudged by u_j = {NUDGE}/√m along v; 3θρ = {NUDGE}")
@@ -182,7 +181,9 @@ class Pieces(NamedTuple):
         piece = lab.keep(("direction", width, seed, outputs), lambda: split(seen, THETA, lab.rng("unused")))
         chosen = lab.rng("chosen", width, seed, count, label).permutation(width)[:count]
         fixed = -(1 - np.sqrt(1 - THETA**2)) * (seen.W @ piece.v)
-        return Pieces(seen, piece.v, chosen, fixed, fixed_losses(lab, seen))
+        losses = np.zeros((2, LENGTH, outputs))
+        losses[..., 0] = np.sign(lab.rng("signs of losses").standard_normal((2, LENGTH)))
+        return Pieces(seen, piece.v, chosen, fixed, losses)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         r"""Draw $u_N$ given $W_1$: $u = \theta g_2 - (1 - \sqrt{1-\theta^2}) g_1$ with fresh $g_2$."""

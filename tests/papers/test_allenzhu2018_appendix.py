@@ -1,0 +1,158 @@
+"""Allen-Zhu et al. (2018), appendices C to I: statements come out as expected, planted violations are seen."""
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wideproof.papers.allenzhu2018 import (
+    attacked,
+    fake_gradient,
+    iterates,
+    near_zero,
+    perturbation,
+    randomness,
+    semismooth,
+)
+from wideproof.papers.allenzhu2018.errata_appendix import ERRATA_APPENDIX
+from wideproof.papers.allenzhu2018.lab import Lab
+from wideproof.papers.check import Outcome, identity, scales
+from wideproof.papers.statement import index
+
+pytestmark = pytest.mark.xdist_group("allenzhu2018")
+
+MODULES = (
+    "perturbation",
+    "backward_stability",
+    "rank_one",
+    "near_zero",
+    "randomness",
+    "fake_gradient",
+    "rows",
+    "semismooth",
+    "iterates",
+)
+ROWS = index("allenzhu2018")
+FIRST = [row.id for row in ROWS].index("definition_c_1")
+STATEMENTS = [row for row in ROWS[FIRST:] if row.checkable]
+LAB = Lab("quick")
+
+
+def functions() -> dict[str, Any]:
+    found = {}
+    for name in MODULES:
+        module = import_module(f"wideproof.papers.allenzhu2018.{name}")
+        for key, value in vars(module).items():
+            if hasattr(value, "statement") and value.__module__ == module.__name__:
+                found[key] = value
+    return found
+
+
+FUNCTIONS = functions()
+
+
+def test_the_names_tie() -> None:
+    assert sorted(FUNCTIONS) == sorted(row.id for row in STATEMENTS)
+    assert len(STATEMENTS) == 56
+
+
+@pytest.mark.parametrize("row", STATEMENTS, ids=lambda row: row.id)
+def test_each_statement_comes_out_as_expected(row: Any) -> None:
+    check = FUNCTIONS[row.id](LAB)
+    assert check.outcome is row.expected, str(check)
+    assert row.check in {leaf.kind for leaf in check.leaves()}
+
+
+@pytest.mark.parametrize("entry", ERRATA_APPENDIX, ids=lambda entry: entry.decide.__name__)
+def test_each_erratum_is_decided(entry: Any) -> None:
+    decision = entry.decide(LAB)
+    assert decision.decided, f"{decision.printed}; {decision.right}"
+    assert entry.statement in FUNCTIONS
+
+
+# Planted violations.
+
+
+def test_too_small_an_exponent_for_flips_fails() -> None:
+    (check,) = perturbation.exponents(LAB, "flips", lambda seen: seen.flips, {"m": 1 / 3})
+    assert check.outcome is Outcome.FAILS
+
+
+def test_without_the_mask_terms_the_unrolled_sum_fails() -> None:
+    before, after, change = perturbation.moved(LAB)
+    whole = (after.g - before.g)[:, -1]
+    assert identity("g'", whole, perturbation.unrolled(before, after, change)).outcome is Outcome.HOLDS
+    assert identity("g'", whole, perturbation.unrolled(before, after, change, masks=False)).outcome is Outcome.FAILS
+
+
+def test_a_perturbation_beyond_the_radius_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = attacked.perturbation
+    monkeypatch.setattr(attacked, "perturbation", lambda *args: 40 * real(*args))
+    lab = Lab("quick")
+    lab.widths = (128,)
+    assert perturbation.claim_c_3(lab).outcome is Outcome.FAILS
+
+
+def test_a_split_without_its_correction_has_another_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = randomness.split
+
+    def uncorrected(seen: Any, theta: float, rng: np.random.Generator) -> randomness.Split:
+        piece = real(seen, theta, rng)
+        return piece._replace(u=piece.u + (1 - np.sqrt(1 - theta**2)) * piece.g1)  # u = θ g2
+
+    monkeypatch.setattr(randomness, "split", uncorrected)
+    assert randomness.lemma_e_4_a(Lab("quick")).outcome is Outcome.FAILS
+    assert randomness.lemma_e_5_a(Lab("quick")).outcome is Outcome.FAILS
+    assert randomness.lemma_e_5_b(Lab("quick")).outcome is Outcome.FAILS
+
+
+def test_weights_of_the_wrong_variance_have_another_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = randomness.unroll
+    monkeypatch.setattr(randomness, "unroll", lambda params, x: real({**params, "W": 1.1 * params["W"]}, x))
+    assert randomness.lemma_e_4_a(Lab("quick")).outcome is Outcome.FAILS
+
+
+def test_too_few_draws_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = randomness.splits
+    monkeypatch.setattr(randomness, "splits", lambda lab, count: real(lab, 2))
+    assert randomness.lemma_e_4_a(Lab("quick")).outcome is Outcome.UNDECIDED
+
+
+def test_a_single_draw_leaves_a_scattered_exponent_open() -> None:
+    rows = [[seen.flips for seen in (attacked.shift(LAB, "random", m, 4, 1, 1.0) for m in LAB.widths)]]
+    assert scales("flips", "m", LAB.widths, rows, 0.5).outcome is Outcome.UNDECIDED
+
+
+def test_a_threshold_beyond_the_fresh_part_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near_zero, "BETA_PLUS", 3.0)
+    assert near_zero.lemma_d_4(Lab("quick")).outcome is Outcome.FAILS
+
+
+def test_losses_one_time_off_give_another_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = fake_gradient.backward
+    monkeypatch.setattr(fake_gradient, "backward", lambda seen, losses: real(seen, np.roll(losses, 1, axis=1)))
+    assert fake_gradient.definition_e_1(Lab("quick")).outcome is Outcome.FAILS
+
+
+def test_the_wrong_sign_between_two_points_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = semismooth.bridge
+    monkeypatch.setattr(semismooth, "bridge", lambda a, b: -real(a, b))
+    assert semismooth.proposition_g_3(Lab("quick")).outcome is Outcome.FAILS
+
+
+def test_too_large_a_step_raises_the_expected_objective(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = iterates.step_limit
+    monkeypatch.setattr(iterates, "step_limit", lambda *args: 8 * real(*args))
+    monkeypatch.setattr(iterates, "widths", lambda lab: (64, 128, 256))
+    monkeypatch.setattr(iterates, "seeds", lambda lab: range(3))
+    monkeypatch.setattr(iterates, "first_steps", lambda lab, m, seed: iterates.Steps(float(m), float(m)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert iterates.eq_i_2(Lab("quick")).outcome is not Outcome.HOLDS
+
+
+def test_what_is_not_finite_decides_nothing() -> None:
+    lab = Lab("quick")
+    after = perturbation.moved(lab)[1]
+    after.g[0, 2, 5] = np.nan
+    assert perturbation.eq_c_2(lab).outcome is Outcome.UNDECIDED
