@@ -9,7 +9,8 @@ import numpy as np
 from wideproof.monitors.smooth import SmoothNetwork
 from wideproof.papers.check import Check, conclude, scales
 from wideproof.papers.du2019.hypotheses import growth_constant
-from wideproof.papers.du2019.lab import KINDS, Kind, Lab, Params
+from wideproof.papers.du2019.lab import KINDS, Kind, Lab
+from wideproof.papers.du2019.records import Params
 from wideproof.papers.du2019.recursion import FUNCTIONS
 from wideproof.papers.statement import statement
 
@@ -99,12 +100,12 @@ def log_amplification(depth, skip: float = 1.0, c_res: float = 0.5):
 def _in_the_width(lab: Lab, which: int, title: str) -> Check:
     parts = []
     for kind in KINDS:
-        widths, errors = lab.keep(("widths", kind), lambda kind=kind: _width_errors(lab, kind))
+        widths, errors = lab.keep(("widths", kind), lambda kind=kind: width_errors(lab, kind))
         parts.append(scales(f"{kind}: {title}", "m", widths, errors[which], -0.5))
     return conclude(*parts, assumptions=["all layers of networks of depth 2; each row is a mean over several starts"])
 
 
-def _width_errors(lab: Lab, kind: Kind) -> tuple[list[int], np.ndarray]:
+def width_errors(lab: Lab, kind: Kind) -> tuple[list[int], np.ndarray]:
     """Return widths and the largest errors of covariances and means, `(2, rows, widths)`."""
     widths = lab.pick(
         *(([32, 128, 512], [64, 128, 256, 512, 1024], [64, 256, 1024, 4096])

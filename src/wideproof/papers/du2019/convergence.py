@@ -8,7 +8,8 @@ from wideproof.monitors.norms import distances
 from wideproof.monitors.smooth import step_bound, total_bound
 from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity
 from wideproof.papers.du2019.hypotheses import data_hypotheses, width_hypothesis
-from wideproof.papers.du2019.lab import KINDS, Descent, Kind, Lab, Rule
+from wideproof.papers.du2019.lab import KINDS, Kind, Lab, Rule
+from wideproof.papers.du2019.records import Descent
 from wideproof.papers.statement import statement
 
 RULES: tuple[Rule, ...] = ("theorem", "practical")

@@ -7,7 +7,8 @@ import numpy as np
 from wideproof.monitors.smooth import SmoothNetwork
 from wideproof.monitors.trace import Trace
 from wideproof.papers.check import Check, conclude, identity
-from wideproof.papers.du2019.lab import Kind, Lab, Params
+from wideproof.papers.du2019.lab import Kind, Lab
+from wideproof.papers.du2019.records import Params
 from wideproof.papers.du2019.recursion import FUNCTIONS
 from wideproof.papers.statement import statement
 
@@ -63,6 +64,7 @@ def closed_form(network: SmoothNetwork, start: Params, seen: Trace) -> np.ndarra
 
 def _closed(lab: Lab, kind: Kind) -> Check:
     network, blocks = lab.model(kind), lab.last_blocks(kind)
-    pairs = zip(lab.starts(kind), lab.traces(kind), strict=True)
-    formula = np.stack([closed_form(network, start, seen) for start, seen in pairs])
-    return conclude(identity("closed form against products of gradients", formula, blocks, tolerance=1e-11))
+    some = range(lab.pick(3, 5, 10))
+    formula = np.stack([closed_form(network, lab.start(kind, i), lab.traces(kind)[i]) for i in some])
+    check = identity("closed form against products of gradients", formula, blocks[: len(some)], tolerance=1e-11)
+    return conclude(check, assumptions=[f"{len(some)} starts of {network}"])

@@ -120,7 +120,7 @@ def _norms(lab: Lab, kind: Kind, constant) -> Check:
         name, inside, norms, bounds = network.activation.name, 0, [], []
         for i in range(lab.draws):
             if network == lab.model(kind):
-                start, features = lab.starts(kind)[i], lab.traces(kind)[i].features
+                start, features = lab.start(kind, i), lab.traces(kind)[i].features
             else:
                 start = lab.draw(network, "norms", i)
                 features = trace(network, start, data.x).features  # the runs have compiled it

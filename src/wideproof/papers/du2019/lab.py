@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -20,20 +20,19 @@ from wideproof.monitors.smooth import (
     constants,
     first_order_measure,
     outputs_measure,
-    second_order_change,
     step_measure,
 )
 from wideproof.monitors.trace import Trace, trace
 from wideproof.networks import ConvResidual, FullyConnected, Residual, get_activation
 from wideproof.networks.base import Gaussian
 from wideproof.papers import study
+from wideproof.papers.du2019.records import Descent, Finite, Moved, Params, draws_of
 from wideproof.papers.du2019.recursion import Recursion, recursion
 from wideproof.precision import double
 from wideproof.training import Recipe, Run, train, train_many
 
 Kind = Literal["fully-connected", "residual", "conv-residual"]
 Rule = Literal["practical", "theorem", "lemma"]
-Params = dict[str, np.ndarray]
 KINDS: tuple[Kind, ...] = ("fully-connected", "residual", "conv-residual")
 CHANNELS, PIXELS = 4, 4
 
@@ -41,71 +40,6 @@ CHANNELS, PIXELS = 4, 4
 FOUR = np.array([[1.0, 0, 0], [0, 1, 0], [0.6, 0.8, 0], [-0.6, 0, 0.8]])
 THREE = np.array([[[1, 2, 0, -1], [0, 1, 1, 2]], [[2, -1, 1, 0], [1, 0, -2, 1]], [[0, 1, 3, 1], [-1, 2, 0, 1]]], float)
 THREE /= np.linalg.norm(THREE, axis=(1, 2), keepdims=True)
-
-
-@dataclass(frozen=True)
-class Moved:
-    """A start, its constants, and the weights moved by `movement` times the root of the width, in one direction."""
-
-    start: Params
-    params: Params
-    constants: Constants
-    movement: float
-    direction: str
-
-
-@dataclass(frozen=True)
-class Descent:
-    r"""What one run of gradient descent recorded: $u(k)$, $G(k)e(k)$, gradient norms and the last hidden block."""
-
-    run: Run
-    y: np.ndarray
-    constants: Constants
-
-    @property
-    def step_size(self) -> float:
-        r"""The step size $\eta$."""
-        return self.run.step_size
-
-    @property
-    def outputs(self) -> np.ndarray:
-        r"""The outputs $u(0), u(1), \dots$"""
-        return self.run.records["outputs"]
-
-    @property
-    def residuals(self) -> np.ndarray:
-        r"""The residuals $e(k) = y - u(k)$."""
-        return self.y - self.outputs
-
-    @property
-    def first_order(self) -> np.ndarray:
-        r"""The products $G(k) e(k)$."""
-        return self.run.records["first_order"]
-
-    @property
-    def second_order(self) -> np.ndarray:
-        r"""The remainders $I_2(k)$."""
-        return second_order_change(self.outputs, self.first_order, self.step_size)
-
-    @property
-    def blocks(self) -> np.ndarray:
-        r"""The Gram blocks $G^{(H)}(k)$."""
-        return self.run.records["block"]
-
-    def gradients(self, name: str) -> np.ndarray:
-        r"""Return $\|\nabla_W L(k)\|_F$ of one weight at every step."""
-        return self.run.records[f"gradient.{name}"]
-
-
-@dataclass(frozen=True)
-class Finite:
-    r"""Draws of networks, along the first axis: blocks $G^{(h)}$, $\frac1m\sum X_i X_j^\top$, $\frac1m\sum X_i$."""
-
-    network: SmoothNetwork
-    x: np.ndarray
-    blocks: dict[str, np.ndarray]
-    covariances: list[np.ndarray]
-    means: list[np.ndarray]
 
 
 class Lab(study.Lab):
@@ -214,17 +148,16 @@ class Lab(study.Lab):
     def model(self, kind: Kind) -> SmoothNetwork:
         """Return the network of this kind whose starts and perturbations are measured."""
         width = self.pick(*((1024, 2048, 4096) if kind != "conv-residual" else (512, 1024, 2048)))
-        return self.network(kind, width, self.pick(2, 3, 3), "tanh")
+        return self.network(kind, width, self.pick(2, 2, 3), "tanh")
 
-    def starts(self, kind: Kind) -> list[Params]:
-        """Return independent starts of the model."""
-        network = self.model(kind)
-        return self.keep(("starts", kind), lambda: [self.draw(network, "start", i) for i in range(self.draws)])
+    def start(self, kind: Kind, i: int) -> Params:
+        """Return the model's start `i`; drawn again each time, since all of them take much memory."""
+        return self.draw(self.model(kind), "start", i)
 
     def traces(self, kind: Kind) -> list[Trace]:
         """Return the traced passes of the starts."""
         network, x = self.model(kind), self.data(kind).x
-        return self.keep(("traces", kind), lambda: [trace(network, start, x) for start in self.starts(kind)])
+        return self.keep(("traces", kind), lambda: [trace(network, self.start(kind, i), x) for i in range(self.draws)])
 
     def last_blocks(self, kind: Kind) -> np.ndarray:
         r"""Return $G^{(H)}(0)$ of every start of the model."""
@@ -234,14 +167,14 @@ class Lab(study.Lab):
     def constants(self, kind: Kind, i: int) -> Constants:
         """Return the measured constants of the model's start `i`."""
         network, x = self.model(kind), self.data(kind).x
-        return self.keep(("constants", kind, i), lambda: constants(network, self.starts(kind)[i], x))
+        return self.keep(("constants", kind, i), lambda: constants(network, self.start(kind, i), x))
 
     def moved(self, kind: Kind, i: int, movement: float) -> list[Moved]:
         """Move start `i` at random, along the gradient, and by rank-one matrices aimed at the first example."""
         return self.keep(("moved", kind, i, movement), lambda: self._moved(kind, i, movement))
 
     def _moved(self, kind: Kind, i: int, movement: float) -> list[Moved]:
-        network, data, start, seen = self.model(kind), self.data(kind), self.starts(kind)[i], self.traces(kind)[i]
+        network, data, start, seen = self.model(kind), self.data(kind), self.start(kind, i), self.traces(kind)[i]
         rng = self.rng("moved", kind, i)
         random = {name: rng.standard_normal(w.shape) for name, w in start.items()}
         slope, aimed = {}, {}
@@ -267,7 +200,7 @@ class Lab(study.Lab):
 
     def trainee(self, kind: Kind) -> SmoothNetwork:
         """Return the network of this kind that is trained."""
-        width = self.pick(*((128, 512, 2048) if kind != "conv-residual" else (64, 192, 512)))
+        width = self.pick(*((128, 256, 2048) if kind != "conv-residual" else (64, 96, 512)))
         return self.network(kind, width, self.pick(2, 3, 3))
 
     def step_size(self, kind: Kind, rule: Rule) -> float:
@@ -302,7 +235,7 @@ class Lab(study.Lab):
 
     def runs(self, kind: Kind, rule: Rule) -> list[Descent]:
         """Train the trainee from independent seeds with one rule for the step size, recording every step."""
-        steps = self.pick(120, 400, 2000) if rule == "practical" else self.pick(20, 50, 200)
+        steps = self.pick(100, 250, 2000) if rule == "practical" else self.pick(15, 40, 200)
         return self.keep(("runs", kind, rule), lambda: self._runs(kind, self.step_size(kind, rule), steps))
 
     def _runs(self, kind: Kind, step_size: float, steps: int) -> list[Descent]:
@@ -324,23 +257,6 @@ class Lab(study.Lab):
         network, x = self.trainee(kind), self.data(kind).x
         found = self.keep(("run constants", kind, run.recipe.seed), lambda: constants(network, start, x))
         return Descent(run, self.data(kind).y, found)
-
-
-def draws_of(network: SmoothNetwork, x: np.ndarray, starts: Iterable[Params]) -> Finite:
-    """Trace every start and collect its Gram blocks, feature covariances and means."""
-    blocks: dict[str, list] = {name: [] for name in network.laws()}
-    covariances: list[list] = [[] for _ in range(network.depth)]
-    means: list[list] = [[] for _ in range(network.depth)]
-    for params in starts:
-        seen = trace(network, params, x)
-        for name, block in blocks_of(seen).items():
-            blocks[name].append(block)
-        for h, layer in enumerate(seen.features):
-            pixels = layer.reshape(len(x), network.width, -1)
-            covariances[h].append(np.einsum("icl,jcr->ijlr", pixels, pixels))
-            means[h].append(np.sqrt(network.width) * pixels.mean(axis=1))
-    stacked = {name: np.stack(values) for name, values in blocks.items()}
-    return Finite(network, x, stacked, [np.stack(c) for c in covariances], [np.stack(b) for b in means])
 
 
 @partial(jax.jit, static_argnums=0)

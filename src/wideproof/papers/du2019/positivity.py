@@ -24,7 +24,7 @@ def proposition_f_1(lab: Lab) -> Check:
             network = lab.network("fully-connected", 1, depth, activation)
             for k, x in enumerate(_inputs(lab, "unit", lab.pick(1, 2, 5))):
                 coarse, fine = (recursion(network, x, nodes=nodes).blocks[f"W{depth}"] for nodes in (48, 64))
-                parts.append(_positive(f"{activation}, depth {depth}, inputs {k}", coarse, fine))
+                parts.append(positive_check(f"{activation}, depth {depth}, inputs {k}", coarse, fine))
     return conclude(*parts, assumptions=["five unit vectors in eight dimensions; depths 1, 2, 3"])
 
 
@@ -131,7 +131,7 @@ def _inputs(lab: Lab, norms: str, draws: int = 2) -> list[np.ndarray]:
     return found
 
 
-def _positive(title: str, coarse: np.ndarray, fine: np.ndarray) -> Check:
+def positive_check(title: str, coarse: np.ndarray, fine: np.ndarray) -> Check:
     """Compare the least eigenvalue with ten times the change that more quadrature nodes made."""
     doubt = 10 * float(np.linalg.norm(fine - coarse, 2)) + 1e-13 * float(np.trace(fine))
     return at_least(f"{title}: λ_min above the error of quadrature", float(np.linalg.eigvalsh(fine)[0]), doubt)
@@ -145,7 +145,7 @@ def _dual_matrices(lab: Lab, order: int) -> list[Check]:
             coarse, fine = (expectations(FUNCTIONS[activation][order], inner, nodes) for nodes in (80, 120))
             if order:
                 coarse, fine = coarse * inner, fine * inner
-            parts.append(_positive(f"{activation}, points {k}", coarse, fine))
+            parts.append(positive_check(f"{activation}, points {k}", coarse, fine))
     return parts
 
 
