@@ -108,6 +108,19 @@ def test_one_half_and_more_is_refused(h, rho, s):
         assert descent(rho, s, s, Staircase((share * s / constant,), (constant,))) is None
 
 
+@pytest.mark.parametrize(("at_zero", "hopeless"), [(0.5, True), (0.5 - 1e-9, False)])
+def test_a_climb_without_hope_asks_for_one_constant(at_zero, hopeless):
+    """Λρ/s² of a half at the anchor is one half at every radius."""
+    asked = []
+
+    def constant(radius: float) -> float:
+        asked.append(radius)
+        return at_zero + radius
+
+    assert climb(1.0, 1.0, constant) is None
+    assert (asked == [0.0]) == hopeless
+
+
 @pytest.mark.parametrize(("rho", "s"), [(1.0, 1.0), (2.0, 0.5), (1e-7, 1e-3)])
 def test_just_below_one_half_is_accepted(rho, s):
     constant = below(Fraction("0.4999") * Fraction(s) ** 2 / Fraction(rho))
