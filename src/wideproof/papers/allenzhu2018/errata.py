@@ -1,4 +1,4 @@
-"""Misprints and gaps of Allen-Zhu et al. (2018) that change a number: main text, Appendices A and B."""
+"""Misprints and gaps of Allen-Zhu et al. (2018) that change a number: main text and appendices."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from scipy.special import erfc
 from wideproof.monitors.recurrent import objective
 from wideproof.papers.allenzhu2018.convergence import curve
 from wideproof.papers.allenzhu2018.distributions import excess_mean, good_probability, rectified_cdf, rectified_tail
+from wideproof.papers.allenzhu2018.errata_appendix import ERRATA_APPENDIX
 from wideproof.papers.allenzhu2018.hypotheses import NARROW, sharing
 from wideproof.papers.allenzhu2018.initialization import SHORT, lemma_b_7, separations
 from wideproof.papers.allenzhu2018.lab import Lab
@@ -285,4 +286,5 @@ ERRATA: tuple[Erratum, ...] = (
         "lemma_b_7",
     ),
     Erratum(PAPER, "Claim B.10", "factor 1 - 3 alpha", "1 - 2 alpha - 1/(4L)", one_step_factor, "claim_b_10"),
+    *ERRATA_APPENDIX,
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import stats
 
@@ -200,76 +202,71 @@ def minibatch_gradient_bound(lab: Lab) -> Decision:
     )
 
 
+def _entry(where: str, printed: str, right: str, decide: Callable[..., Decision], statement: str) -> Erratum:
+    return Erratum(PAPER, where, printed, right, decide, statement)
+
+
 ERRATA_APPENDIX: tuple[Erratum, ...] = (
-    Erratum(
-        PAPER,
+    _entry(
         "Appendix C.1, eq. (C.3)",
         "g' = g'_1 = the sum over all times",
         "g' = the sum; g'_1 is the part of it defined afterwards",
         unrolled_sum_is_not_its_first_part,
         "eq_c_3",
     ),
-    Erratum(
-        PAPER,
+    _entry(
         "Lemma C.10",
         "τ0^(5/6), for τ0 up to ϱ^50",
         "τ0^(4/3); 5/6 only for τ0 <= 1",
         rank_one_change_beyond_one,
         "lemma_c_10",
     ),
-    Erratum(
-        PAPER,
+    _entry(
         "Appendix F, third term",
         "‖h'‖ <= L⁶ τ0^(1/2)/√m",
         "‖h'‖ <= L⁶ τ0/√m",
         states_move_linearly,
         "eq_f_1",
     ),
-    Erratum(
-        PAPER,
+    _entry(
         "Lemmas D.4 and D.5",
         "other places at least β− from zero",
         "at least β+ from zero",
         units_away_need_the_larger_threshold,
         "lemma_d_4",
     ),
-    Erratum(PAPER, "Lemma D.7", "threshold loss/(6√(dnL))", "threshold loss/(6√d nL)", backward_threshold, "lemma_d_7"),
-    Erratum(
-        PAPER,
+    _entry("Lemma D.7", "threshold loss/(6√(dnL))", "threshold loss/(6√d nL)", backward_threshold, "lemma_d_7"),
+    _entry(
         "Appendices D.2, E.2 and F",
         "u_l sums backward terms from a = l",
         "from a = l + 1, with Back from l + 1",
         backward_sum_starts_one_later,
         "definition_e_1",
     ),
-    Erratum(
-        PAPER,
+    _entry(
         "Lemma E.4, proof of (c)",
         "Pr[(g2)_k > 1/√m] >= 1/4",
         "Pr[(g2)_k > 0.75/√m] >= 1/4, which is enough",
         quarter_of_a_gaussian,
         "lemma_e_4_c",
     ),
-    Erratum(
-        PAPER,
+    _entry(
         "Lemma E.7",
         "n²L³d = O(ρ²)",
         "n²L³d = O(ρ³); ρ² only for L up to d log²m",
         core_lemma_needs_another_rho,
         "lemma_e_7",
     ),
-    Erratum(PAPER, "Appendix H, eq. (H.1)", "radius ϱ^50", "radius ϱ^60", radius_of_gradient_descent, "eq_h_1"),
-    Erratum(PAPER, "Appendix I, last line", "radius ρ^50", "radius ϱ^60", radius_of_sgd, "eq_i_1"),
-    Erratum(
-        PAPER,
+    _entry("Appendix H, eq. (H.1)", "radius ϱ^50", "radius ϱ^60", radius_of_gradient_descent, "eq_h_1"),
+    _entry("Appendix I, last line", "radius ρ^50", "radius ϱ^60", radius_of_sgd, "eq_i_1"),
+    _entry(
         "Appendix I, eq. (I.2)",
         "rate 1 − Ω(ηδ/(ρ^15 m))",
         "rate 1 − Ω(ηδm/ρ^15)",
         expected_rate_grows_with_width,
         "eq_i_2",
     ),
-    Erratum(
-        PAPER,
+    _entry(
         "Appendix I, below eq. (I.2)",
         "‖∇_t‖² <= (n²/|S|²) Σ ‖∇f_i‖²",
         "‖∇_t‖² <= (n²/|S|) Σ ‖∇f_i‖²",
