@@ -22,17 +22,15 @@ from wideproof.papers.statement import statement
 LARGEST_RADIUS = 4.0
 
 
-def test_signs(lab: Lab, width: int, seed: int, steps: int) -> np.ndarray:
-    r"""Return $y f(x)$ on fresh examples from the same distribution."""
+def fresh_signs(lab: Lab, width: int, seed: int) -> np.ndarray:
+    r"""Return $y f(x)$ of a trained network on fresh examples from the same distribution."""
 
     def measure() -> np.ndarray:
         fresh = lab.data(n=lab.pick(2000, 20_000, 100_000), sample="test")
-        params = lab.run(width, seed, steps=steps).params
-        return (
-            fresh.y[2:] * residual_pass(lab.network(width), params, fresh.x[2:]).outputs
-        )  # the first two are mirrored
+        weights = lab.weights(width, seed, lab.steps)
+        return fresh.y[2:] * residual_pass(lab.network(width), weights, fresh.x[2:]).outputs  # two mirror each other
 
-    return lab.keep(("test", width, seed, steps), measure)
+    return lab.keep(("fresh", width, seed), measure)
 
 
 def bound(lab: Lab, width: int, seed: int) -> GeneralizationBound:
@@ -92,7 +90,7 @@ def theorem_3_6(lab: Lab) -> Check:
     """
     runs = [(m, s) for m in lab.widths for s in lab.draws]
     bounds = [bound(lab, m, s) for m, s in runs]
-    signs = [test_signs(lab, m, s, lab.steps) for m, s in runs]
+    signs = [fresh_signs(lab, m, s) for m, s in runs]
     errors = [float((z < 0).mean()) for z in signs]
     twice = [2 * surrogate_error(z) for z in signs]
     last, error = bounds[-1], errors[-1]
@@ -136,7 +134,7 @@ def corollary_3_7(lab: Lab) -> Check:
     right, total = 0, 0
     for width in lab.widths:
         for seed in lab.draws:
-            signs = test_signs(lab, width, seed, lab.steps)
+            signs = fresh_signs(lab, width, seed)
             right, total = right + int((signs >= 0).sum()), total + signs.size
     small = np.array([0.5, 0.1, 0.01])
     width, count = small**-14, small**-4

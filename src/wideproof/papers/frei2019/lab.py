@@ -7,6 +7,7 @@ width, drawn in law for a few inputs, where an inequality with a printed constan
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
@@ -45,9 +46,11 @@ class Lab(study.Lab):
         self.depth: int = self.pick(3, 4, 6)
         self.n: int = self.pick(32, 64, 128)
         self.widths: tuple[int, ...] = self.pick((64, 128, 256), (64, 128, 256, 512), (64, 128, 256, 512, 1024))
-        self.seeds = range(self.pick(10, 16, 24))
-        self.steps: int = self.pick(66, 200, 1000)
-        self.start_widths: tuple[int, ...] = self.pick((64, 128, 256, 512), (64, 128, 256, 512, 1024), (128, 512, 2048))
+        self.seeds = range(self.pick(10, 12, 24))
+        self.steps: int = self.pick(66, 120, 1000)
+        self.start_widths: tuple[int, ...] = self.pick(
+            (64, 128, 256, 512), (64, 128, 256, 512), (64, 128, 256, 512, 1024)
+        )
         self.draws = range(self.pick(4, 8, 16))
         self.many = range(self.pick(8, 12, 16))
         self.law_widths: tuple[int, ...] = self.pick(
@@ -124,22 +127,26 @@ class Lab(study.Lab):
 
     # Training
 
-    def run(self, width: int, seed: int, rho: float = RHO, steps: int | None = None) -> Run:
+    def run(self, width: int, seed: int, rho: float = RHO) -> Run:
         r"""Return gradient descent with $\eta = 6/m$ on the logistic loss, every step recorded."""
-        count = self.steps if steps is None else steps
-        recipe = Recipe(loss="logistic", step_size=self.rate / width, steps=count, seed=seed, record_every=1)
-        make = lambda: train(self.network(width), self.data(rho), recipe, record=MEASURES)  # noqa: E731
-        return self.keep(("run", width, seed, rho, count), make)
+        return self.keep(("run", width, seed, rho), lambda: self._train(width, seed, rho, self.steps))
+
+    def _train(self, width: int, seed: int, rho: float, steps: int) -> Run:
+        recipe = Recipe(loss="logistic", step_size=self.rate / width, steps=steps, seed=seed, record_every=1)
+        return train(self.network(width), self.data(rho), recipe, record=MEASURES)
+
+    def weights(self, width: int, seed: int, steps: int) -> Mapping[str, np.ndarray]:
+        """Return the weights of a run after so many steps; a shorter run takes the same steps again."""
+        whole = self.run(width, seed)
+        if steps in (0, self.steps):
+            return whole.params if steps else whole.initial
+        return self._train(width, seed, RHO, steps).params
 
     def trained(self, width: int, seed: int, steps: int | None = None) -> Pass:
         """Return the pass of the training inputs after so many steps (all, if not said); 0 is the run's start."""
         count = self.steps if steps is None else steps
-
-        def look() -> Pass:
-            params = self.run(width, seed).initial if count == 0 else self.run(width, seed, steps=count).params
-            return residual_pass(self.network(width), params, self.data().x)
-
-        return self.keep(("trained", width, seed, count), look)
+        make = lambda: residual_pass(self.network(width), self.weights(width, seed, count), self.data().x)  # noqa: E731
+        return self.keep(("trained", width, seed, count), make)
 
     def stepped(self, width: int, seed: int, steps: int) -> Pass:
         """Return the pass one step of gradient descent after `trained`, by the closed form of the gradient."""
