@@ -87,7 +87,7 @@ def relu_pass(network: DeepReLU, params: Mapping[str, ArrayLike], x: ArrayLike) 
     True
     """
     weights = {name: np.asarray(weight, float) for name, weight in params.items()}
-    found = trace(network, weights, x)
+    found = trace(network, weights, np.asarray(x, float))
     names = [f"W{layer}" for layer in range(1, network.depth + 1)]
     return ReLUPass(
         tuple(weights[name] for name in names),
@@ -223,7 +223,7 @@ def gradient_norms(seen: ReLUPass, c: ArrayLike) -> np.ndarray:
     r"""Return $\|\sum_i c_i \nabla_{W_l} f(x_i)\|_2$ for every layer: rank $n$, from two triangular factors."""
     weights, norms = np.asarray(c, float)[:, None], []
     for x, b in zip(seen.layers, seen.back, strict=False):
-        left, right = (np.linalg.qr(part.T, mode="r") for part in (weights * x, b))
+        left, right = (np.asarray(np.linalg.qr(part.T, mode="r")) for part in (weights * x, b))
         norms.append(float(np.linalg.norm(left @ right.T, 2)))
     return np.array(norms)
 

@@ -9,13 +9,12 @@ from wideproof.papers.check import Check, at_least, at_most, conclude, identity,
 from wideproof.papers.statement import statement
 from wideproof.papers.zou2018 import descent, stochastic
 from wideproof.papers.zou2018.descent import FIXED_SPEED
-from wideproof.papers.zou2018.lab import Lab, Walk, coefficients, kept, subsets
-from wideproof.training import get_loss
+from wideproof.papers.zou2018.lab import Lab, Walk, coefficients, kept, margin_loss, subsets
 
 
 def reaches(walk: Walk, loss: str, fractions: tuple[float, ...] = (0.9, 0.8, 0.7)) -> tuple[list[float], list[float]]:
     r"""Return the times $k\eta$ at which fractions of the first loss are reached, and by when the lemma says so."""
-    known = descent.loss_named(loss)
+    known = margin_loss(loss)
     assert known.p is not None
     assert known.alpha0 is not None
     assert known.alpha1 is not None
@@ -48,8 +47,8 @@ def lemma_5_4(lab: Lab) -> Check:
 def far_walks(lab: Lab, batch: int | None) -> list[list[Walk]]:
     """Return runs at every width that measure how far they go: starts by widths."""
     return [
-        [lab.walk(m, k, steps=lab.pick(24, 200, 1000), speed=0.5, batch=batch, norms=True) for m in lab.widths]
-        for k in range(lab.pick(12, 12, 12))
+        [lab.walk(m, k, steps=lab.pick(24, 100, 1000), speed=0.5, batch=batch, norms=True) for m in lab.widths]
+        for k in range(lab.pick(14, 14, 14))
     ]
 
 
@@ -94,7 +93,7 @@ def lemma_5_5(lab: Lab) -> Check:
 @kept
 def unbiased(lab: Lab) -> list[Check]:
     r"""Check $E[G_l \mid W] = \nabla_{W_l} L_S$ by taking every minibatch."""
-    seen, data, loss = lab.seen(64), lab.data(), get_loss("logistic")
+    seen, data, loss = lab.seen(64), lab.data(), margin_loss("logistic")
     whole = gradients(seen, coefficients(seen, data, loss))
     parts = []
     for batch in (1, 3):

@@ -9,18 +9,11 @@ from wideproof.papers.check import Check, at_least, at_most, conclude, scales
 from wideproof.papers.statement import statement
 from wideproof.papers.zou2018 import steps as single
 from wideproof.papers.zou2018.hypotheses import excess
-from wideproof.papers.zou2018.lab import Lab, Walk, grouped, kept
-from wideproof.training import MarginLoss, get_loss
+from wideproof.papers.zou2018.lab import Lab, Walk, grouped, kept, margin_loss
+from wideproof.training import MarginLoss
 
 LOSSES = ("logistic", "squared_hinge", "huber_hinge", "canonical(0.75)")
 FIXED_SPEED = "steps of size c/m, c fixed, from the start: the theorem's step is smaller by powers of n and L"
-
-
-def loss_named(name: str) -> MarginLoss:
-    """Return a margin loss."""
-    loss = get_loss(name)
-    assert isinstance(loss, MarginLoss)
-    return loss
 
 
 @statement
@@ -63,10 +56,10 @@ def lemma_c_2(lab: Lab) -> Check:
 
 def walks(lab: Lab, name: str) -> list[Walk]:
     """Return runs of gradient descent with a loss, several starts, every step looked at."""
-    smoothness = loss_named(name).smoothness
+    smoothness = margin_loss(name).smoothness
     assert smoothness is not None
     speed = 0.25 / smoothness
-    return [lab.walk(128, draw, loss=name, steps=lab.pick(30, 200, 1000), speed=speed) for draw in range(3)]
+    return [lab.walk(128, draw, loss=name, steps=lab.pick(24, 200, 1000), speed=speed) for draw in range(3)]
 
 
 @statement
@@ -76,7 +69,7 @@ def eq_c_3(lab: Lab) -> Check:
     """
     parts, y = [], lab.data().y
     for name in LOSSES:
-        smoothness = loss_named(name).smoothness
+        smoothness = margin_loss(name).smoothness
         assert smoothness is not None
         for draw, walk in enumerate(walks(lab, name)):
             change = y * np.diff(walk.outputs, axis=0)
@@ -154,7 +147,7 @@ def eq_c_7(lab: Lab) -> Check:
     """
     parts = []
     for name in LOSSES:
-        loss = loss_named(name)
+        loss = margin_loss(name)
         for draw, walk in enumerate(walks(lab, name)):
             total, bound = slope_bound(walk, loss)
             parts.append(at_least(f"{name}, start {draw}: S >= min(α0, α1 (n L_S)^p)", total, bound))
@@ -184,7 +177,7 @@ def elapsed(lab: Lab, names: tuple[str, ...]) -> list[Check]:
     r"""Compare $k\eta$ with the bound that (C.8) or (C.9) gives from the losses at 0 and $k$."""
     parts = []
     for name in names:
-        loss = loss_named(name)
+        loss = margin_loss(name)
         assert loss.p is not None
         assert loss.alpha0 is not None
         assert loss.alpha1 is not None

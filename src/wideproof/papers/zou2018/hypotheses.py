@@ -83,7 +83,7 @@ def assumption_3_2(lab: Lab) -> Check:
     for curve in curves(lab, "3.2"):
         title = f"{curve.loss.name}: min(α0, α1 ℓ^p) <= -ℓ', p = {curve.loss.p:g}"
         parts.append(excess(title, curve.lower, curve.slope))
-    powers = [curve.loss.p for curve in curves(lab, "3.2")]
+    powers = [curve.loss.p or np.nan for curve in curves(lab, "3.2")]
     parts += [at_most("p <= 1", powers, 1.0, counts=True), at_least("p > 0", powers, 0.0)]
     return conclude(*parts, assumptions=("equality counts as holding: the canonical losses have it everywhere",))
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from wideproof.data.dataset import Dataset
 from wideproof.data.generators import two_classes
+from wideproof.errors import InputError
 from wideproof.monitors.norms import spectral_norm
 from wideproof.monitors.relu import ReLUPass, gradient_norms, gradients, relu_pass
 from wideproof.networks import DeepReLU
@@ -155,16 +156,24 @@ class Lab(study.Lab):
         def make() -> Walk:
             start = self.start(width, depth, draw, data.x.shape[1])
             rng = self.rng("batches", draw, batch, batches)  # the same minibatches at every width
-            return walk(start, data, get_loss(loss), speed / width, steps, batch, rng, until, norms)
+            return walk(start, data, margin_loss(loss), speed / width, steps, batch, rng, until, norms)
 
         return self.keep(key, make)
 
 
+def margin_loss(name: str) -> MarginLoss:
+    """Return the loss of this name, a function of the margin."""
+    loss = get_loss(name)
+    if not isinstance(loss, MarginLoss):
+        raise InputError(f"{name} is no function of the margin, as the losses of Zou et al. (2018) are")
+    return loss
+
+
 def pace(loss: str) -> float:
     r"""Return $\eta m = 1/\lambda$, about half of the largest stable step for unit inputs and two layers."""
-    smoothness = get_loss(loss).smoothness
+    smoothness = margin_loss(loss).smoothness
     if smoothness is None:
-        raise ValueError(f"{loss} is not smooth, so that no step size is known to be stable")
+        raise InputError(f"{loss} is not smooth, so that no step size is known to be stable")
     return 1 / smoothness
 
 

@@ -21,9 +21,8 @@ from wideproof.monitors.relu import (
     worst_weights,
 )
 from wideproof.papers.check import Check, at_least, at_most, scales
-from wideproof.papers.zou2018.lab import PHI, Lab, Params, coefficients, grouped, kept, look, slopes
+from wideproof.papers.zou2018.lab import PHI, Lab, Params, coefficients, grouped, kept, look, margin_loss, slopes
 from wideproof.papers.zou2018.starts import product_lengths
-from wideproof.training import get_loss
 
 FAMILIES = ("gaussian", "gradient", "adversarial", "training", "scaling")
 RADII = np.array([0.01, 0.03, 0.1, 0.3])
@@ -62,7 +61,7 @@ def _moved(
     if family == "gaussian":
         return gaussian(start, tau, lab.rng("gaussian", draw, before.width))
     if family == "gradient":
-        found = gradients(before, coefficients(before, data, get_loss("logistic")))
+        found = gradients(before, coefficients(before, data, margin_loss("logistic")))
         return along(start, {f"W{i}": -g for i, g in enumerate(found, 1)}, tau)
     if family == "adversarial":
         return adversarial(start, 1, data.x[0], tau)[0]
@@ -254,7 +253,7 @@ def gradients_stay_large(lab: Lab) -> list[Check]:
 
 def gradient_bounds(case: Near, y: np.ndarray) -> float:
     r"""Return the largest $n\|\nabla_{W_l} L_S\|_2/(\sqrt M S)$ over layers, for the logistic loss."""
-    return float(upper_ratios(case.after, slopes(get_loss("logistic"), y * case.after.outputs), y).max())
+    return float(upper_ratios(case.after, slopes(margin_loss("logistic"), y * case.after.outputs), y).max())
 
 
 @kept
@@ -265,7 +264,7 @@ def gradients_stay_bounded(lab: Lab) -> list[Check]:
     cases = [[near(lab, "gaussian", 128, k, 0.05, depth) for depth in DEPTHS] for k in range(lab.few)]
     in_depth = [[gradient_bounds(case, data.y) for case in row] for row in cases]
     after = near(lab, "gaussian", 256, 0, 0.1).after
-    slope = slopes(get_loss("logistic"), data.y * after.outputs)
+    slope = slopes(margin_loss("logistic"), data.y * after.outputs)
     batches = [lab.rng("batch", k).choice(8, 3, replace=False) for k in range(20)]
     ratios = [upper_ratios(after.only(b), slope[b], data.y[b]) for b in batches]
     pairs = zip(after.layers, after.back, strict=False)

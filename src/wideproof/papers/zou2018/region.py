@@ -10,10 +10,9 @@ from wideproof.monitors.sparse import top_norms
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
 from wideproof.papers.statement import statement
 from wideproof.papers.zou2018 import moves
-from wideproof.papers.zou2018.lab import Lab, kept, slopes
+from wideproof.papers.zou2018.lab import Lab, kept, margin_loss, slopes
 from wideproof.papers.zou2018.moves import REGION, SAMPLED
 from wideproof.papers.zou2018.starts import product_lengths
-from wideproof.training import get_loss
 
 
 def changed_masks(lab: Lab, seen: ReLUPass, s: int, how: str, draw: int) -> list[np.ndarray]:
@@ -143,7 +142,7 @@ def lemma_b_5(lab: Lab) -> Check:
     """
     data = lab.data()
     seen = moves.near(lab, "gaussian", 128, 0, 0.05).after
-    slope = slopes(get_loss("logistic"), data.y * seen.outputs)
+    slope = slopes(margin_loss("logistic"), data.y * seen.outputs)
     direct = float((gradients(seen, -slope * data.y / len(slope))[-1] ** 2).sum())
     form = slope @ moves.last_layer_form(seen, data.y) @ slope
     return conclude(
@@ -160,7 +159,7 @@ def lemma_b_6(lab: Lab) -> Check:
     """
     data = lab.data()
     seen = moves.near(lab, "gaussian", 128, 0, 0.3).after
-    slope = slopes(get_loss("logistic"), data.y * seen.outputs)
+    slope = slopes(margin_loss("logistic"), data.y * seen.outputs)
     one = gradients(seen, np.eye(8)[0] * slope[0])
     sizes = [
         slope[0] * np.linalg.norm(x[0]) * np.linalg.norm(b[0]) for x, b in zip(seen.layers, seen.back, strict=False)

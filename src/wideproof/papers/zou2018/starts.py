@@ -21,7 +21,6 @@ from wideproof.monitors.relu import (
 from wideproof.monitors.sparse import sparse_form
 from wideproof.papers.check import Check, at_least, at_most, frequency, law, scales
 from wideproof.papers.zou2018.lab import DELTA, MU, PHI, Lab, kept, look
-from wideproof.training import get_loss
 
 NARROW = 64
 OUTPUT_VARIANCE = 1 - 1 / np.pi  # of the output for a unit vector in the last but one layer and balanced signs
@@ -278,7 +277,7 @@ def weightings(lab: Lab, seen: ReLUPass, data: Dataset) -> dict[str, np.ndarray]
         "random": rng.uniform(size=n),
         "heavy-tailed": rng.exponential(size=n) ** 4,
         "the closest pair": np.eye(n)[0] + np.eye(n)[1],
-        f"slopes of the {get_loss('logistic').name} loss": slopes,
+        "slopes of the logistic loss": slopes,
         "worst": worst_weights(last_layer_form(seen, data.y)).weights,
     }
 

@@ -8,8 +8,18 @@ import numpy as np
 
 from wideproof.monitors.relu import ReLUPass, gradients, linear_parts
 from wideproof.papers.check import Check, at_most, identity, scales
-from wideproof.papers.zou2018.lab import Lab, coefficients, grouped, kept, look, slopes, step, subsets, values
-from wideproof.training import get_loss
+from wideproof.papers.zou2018.lab import (
+    Lab,
+    coefficients,
+    grouped,
+    kept,
+    look,
+    margin_loss,
+    slopes,
+    step,
+    subsets,
+    values,
+)
 
 SPEEDS = np.array([0.01, 0.03, 0.1, 0.3])  # ηm
 DEPTHS = (1, 2, 4, 8)
@@ -54,7 +64,7 @@ def take(
     r"""Take one step of size `speed`$/m$ from a fresh start, on all examples or on a random minibatch."""
 
     def make() -> Step:
-        data, loss, eta = lab.data(), get_loss(name), speed / width
+        data, loss, eta = lab.data(), margin_loss(name), speed / width
         start, before = lab.start(width, depth, draw), lab.seen(width, depth, draw)
         chosen = None if batch is None else lab.rng("minibatch", draw).choice(8, batch, replace=False)
         c = coefficients(before, data, loss, chosen)
@@ -122,7 +132,7 @@ def linear_identity(lab: Lab) -> Check:
 def _moved(lab: Lab) -> tuple[ReLUPass, ReLUPass]:
     """Return the passes before and after a step large enough to flip activations."""
     before, data = lab.seen(128), lab.data()
-    c = coefficients(before, data, get_loss("logistic"))
+    c = coefficients(before, data, margin_loss("logistic"))
     return before, look(step(lab.start(128, 3, 0), before, c, 1.0 / 128), data.x)
 
 
@@ -180,7 +190,7 @@ def enumerate_steps(
     """Take the step with each minibatch of a size in turn."""
 
     def make() -> Enumerated:
-        data, loss, eta = lab.data(), get_loss(name), speed / width
+        data, loss, eta = lab.data(), margin_loss(name), speed / width
         start, before = lab.start(width, depth, draw), lab.seen(width, depth, draw)
         outputs = np.array(
             [look(step(start, before, coefficients(before, data, loss, chosen), eta), data.x).outputs

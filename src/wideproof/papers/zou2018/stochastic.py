@@ -9,12 +9,12 @@ import numpy as np
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
 from wideproof.papers.statement import statement
 from wideproof.papers.zou2018 import steps as single
-from wideproof.papers.zou2018.descent import FIXED_SPEED, fallen, loss_named
-from wideproof.papers.zou2018.lab import Lab, Walk, grouped, kept, subsets
+from wideproof.papers.zou2018.descent import FIXED_SPEED, fallen
+from wideproof.papers.zou2018.lab import Lab, Walk, grouped, kept, margin_loss, subsets
 from wideproof.papers.zou2018.steps import SPEEDS, Enumerated, enumerate_steps
 
 BATCHES = (1, 2, 4)
-STARTS = 36
+STARTS = 30
 ENUMERATED = "expectations over minibatches are exact: all of them are taken in turn"
 
 
@@ -93,7 +93,7 @@ def margin_moments(lab: Lab) -> list[Check]:
 
     slopes = enumerate_steps(lab, 128, 0, 2, 0.3).slopes
     sizes = np.arange(1, 9)
-    squares = [np.mean([slopes[chosen].mean() ** 2 for chosen in subsets(8, b)]) for b in sizes]
+    squares = [np.mean([slopes[chosen].mean() ** 2 for chosen in subsets(8, int(b))]) for b in sizes]
     return [
         scales("E Δ², mean over examples", "η", SPEEDS, over_speeds(lab, moment), 2.0, sense="at least"),
         scales("√(E Δ² n/B)/(MηS/B), B = 1", "m", lab.widths, over_widths(lab, ratio), 0.0),
@@ -161,13 +161,13 @@ def eq_d_9(lab: Lab) -> Check:
 
 def sgd_walks(lab: Lab, name: str, batch: int = 2, speed: float = 0.5) -> list[Walk]:
     """Return SGD runs from one start that differ in their minibatches only."""
-    count, steps = lab.pick(36, 96, 240), lab.pick(20, 64, 256)
+    count, steps = lab.pick(36, 96, 240), lab.pick(16, 64, 256)
     return [lab.walk(64, 0, loss=name, steps=steps, speed=speed, batch=batch, batches=k, depth=2) for k in range(count)]
 
 
 def expected_elapsed(lab: Lab, name: str) -> Check:
     r"""Compare $k\eta$ with the bound of (D.10) or (D.11), expectations over minibatch seeds."""
-    loss, walks = loss_named(name), sgd_walks(lab, name)
+    loss, walks = margin_loss(name), sgd_walks(lab, name)
     assert loss.p is not None
     assert loss.alpha0 is not None
     assert loss.alpha1 is not None
