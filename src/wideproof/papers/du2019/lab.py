@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -169,11 +169,11 @@ class Lab(study.Lab):
         network, x = self.model(kind), self.data(kind).x
         return self.keep(("constants", kind, i), lambda: constants(network, self.start(kind, i), x))
 
-    def moved(self, kind: Kind, i: int, movement: float) -> list[Moved]:
-        """Move start `i` at random, along the gradient, and by rank-one matrices aimed at the first example."""
-        return self.keep(("moved", kind, i, movement), lambda: self._moved(kind, i, movement))
+    def moved(self, kind: Kind, i: int, movement: float) -> Iterator[Moved]:
+        """Move start `i` at random, along the gradient, and by rank-one matrices aimed at the first example.
 
-    def _moved(self, kind: Kind, i: int, movement: float) -> list[Moved]:
+        One at a time, and none of them is kept: they are large.
+        """
         network, data, start, seen = self.model(kind), self.data(kind), self.start(kind, i), self.traces(kind)[i]
         rng = self.rng("moved", kind, i)
         random = {name: rng.standard_normal(w.shape) for name, w in start.items()}
@@ -185,16 +185,9 @@ class Lab(study.Lab):
             one = u[0].reshape(-1, u.shape[-1])[0]
             aimed[name] = np.outer(np.ones(weight.size // one.size), one).reshape(weight.shape)
         size = movement * np.sqrt(network.width)
-        return [
-            Moved(
-                start,
-                {name: w + size * change[name] / np.linalg.norm(change[name]) for name, w in start.items()},
-                self.constants(kind, i),
-                movement,
-                direction,
-            )
-            for direction, change in (("random", random), ("gradient", slope), ("rank one", aimed))
-        ]
+        for direction, change in (("random", random), ("gradient", slope), ("rank one", aimed)):
+            params = {name: w + size * change[name] / np.linalg.norm(change[name]) for name, w in start.items()}
+            yield Moved(start, params, self.constants(kind, i), movement, direction)
 
     # ---- gradient descent of the softplus networks -----------------------------------------------------------------
 
