@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import stats
 from scipy.special import erfc
@@ -240,51 +242,55 @@ def one_step_factor(lab: Lab) -> Decision:
     )
 
 
+def _entry(where: str, printed: str, right: str, decide: Callable[..., Decision], statement: str) -> Erratum:
+    return Erratum(PAPER, where, printed, right, decide, statement)
+
+
 ERRATA: tuple[Erratum, ...] = (
-    Erratum(PAPER, "Definition 2.2", "h = D W h_{l-1}", "h = D (W h_{l-1} + A x_l)", inputs_omitted, "definition_2_2"),
-    Erratum(
-        PAPER, "Theorem 1", "step size (delta/m) poly(n, d, L)", "(delta/m) / poly(n, d, L)", step_size_reading,
+    _entry("Definition 2.2", "h = D W h_{l-1}", "h = D (W h_{l-1} + A x_l)", inputs_omitted, "definition_2_2"),
+    _entry(
+        "Theorem 1", "step size (delta/m) poly(n, d, L)", "(delta/m) / poly(n, d, L)", step_size_reading,
         "theorem_1",
     ),
-    Erratum(PAPER, "Theorems 1, 2", "T >= ... log(1/eps)", "T >= ... log(f(W(0))/eps)", accuracy_one, "theorem_1"),
-    Erratum(
-        PAPER, "Section 4", "||W|| is 2 and ||DW|| is sqrt 2", "2 sqrt 2 and 1 + sqrt 2 for variance 2/m", norm_of_w,
+    _entry("Theorems 1, 2", "T >= ... log(1/eps)", "T >= ... log(f(W(0))/eps)", accuracy_one, "theorem_1"),
+    _entry(
+        "Section 4", "||W|| is 2 and ||DW|| is sqrt 2", "2 sqrt 2 and 1 + sqrt 2 for variance 2/m", norm_of_w,
         "eq_4_4",
     ),
-    Erratum(
-        PAPER, "Section 4, below (4.3)", "h_{i,1} and h_{j,1} are delta-separable", "delta/2-separable",
+    _entry(
+        "Section 4, below (4.3)", "h_{i,1} and h_{j,1} are delta-separable", "delta/2-separable",
         first_layer_separable, "eq_4_3",
     ),
-    Erratum(
-        PAPER, "Footnote 10", "different targets at one of the shared times leave a loss",
+    _entry(
+        "Footnote 10", "different targets at one of the shared times leave a loss",
         "at one of the shared times from the second on", first_target, "footnote_10",
     ),
-    Erratum(PAPER, "(7.2)", "f(W) and its gradient at W", "f and its gradient at W_c", remainder_at_end, "eq_7_2"),
-    Erratum(PAPER, "Fact A.2", "any f", "f >= 0", negative_values, "fact_a_2"),
-    Erratum(
-        PAPER, "Lemma A.5, proof", "E y is an integral of (x - g)^2 above g", "of x^2 - g^2, on both sides",
+    _entry("(7.2)", "f(W) and its gradient at W", "f and its gradient at W_c", remainder_at_end, "eq_7_2"),
+    _entry("Fact A.2", "any f", "f >= 0", negative_values, "fact_a_2"),
+    _entry(
+        "Lemma A.5, proof", "E y is an integral of (x - g)^2 above g", "of x^2 - g^2, on both sides",
         excess_integral, "lemma_a_5",
     ),
-    Erratum(PAPER, "Lemma A.8", "phi(a) = max(a, 0)^2", "phi(a) = max(a, 0)", squared_relu, "lemma_a_8"),
-    Erratum(
-        PAPER, "Corollary A.9, proof", "probability 1 - 2 exp(-eps m/100)", "1 - 2 exp(-eps^2 m/100)",
+    _entry("Lemma A.8", "phi(a) = max(a, 0)^2", "phi(a) = max(a, 0)", squared_relu, "lemma_a_8"),
+    _entry(
+        "Corollary A.9, proof", "probability 1 - 2 exp(-eps m/100)", "1 - 2 exp(-eps^2 m/100)",
         deviation_exponent, "corollary_a_9",
     ),
-    Erratum(
-        PAPER, "Fact A.12", "both bounds for every mean", "the lower bound for every mean, both for mean 0",
+    _entry(
+        "Fact A.12", "both bounds for every mean", "the lower bound for every mean, both for mean 0",
         other_means, "fact_a_12",
     ),
-    Erratum(PAPER, "Lemma A.13", "every m and alpha < 1/2", "alpha m >= 1", odd_sizes, "lemma_a_13"),
-    Erratum(PAPER, "Lemma A.17", "d <= s", "n <= s", too_many_columns, "lemma_a_17"),
-    Erratum(
-        PAPER, "Lemma A.18", "tails at least exp(-2t^2/...) and exp(+2t^2/...)", "at most exp(-2t^2/...), both",
+    _entry("Lemma A.13", "every m and alpha < 1/2", "alpha m >= 1", odd_sizes, "lemma_a_13"),
+    _entry("Lemma A.17", "d <= s", "n <= s", too_many_columns, "lemma_a_17"),
+    _entry(
+        "Lemma A.18", "tails at least exp(-2t^2/...) and exp(+2t^2/...)", "at most exp(-2t^2/...), both",
         reversed_tails, "lemma_a_18",
     ),
-    Erratum(PAPER, "Lemma B.3", "(1 - 1/(4L))^l", "(1 - 1/(4L))^(l+1)", first_step, "lemma_b_3"),
-    Erratum(
-        PAPER, "Lemma B.7", "alpha >= 1/(100 L^4)", "m large enough for alpha; used with smaller alpha", alpha_range,
+    _entry("Lemma B.3", "(1 - 1/(4L))^l", "(1 - 1/(4L))^(l+1)", first_step, "lemma_b_3"),
+    _entry(
+        "Lemma B.7", "alpha >= 1/(100 L^4)", "m large enough for alpha; used with smaller alpha", alpha_range,
         "lemma_b_7",
     ),
-    Erratum(PAPER, "Claim B.10", "factor 1 - 3 alpha", "1 - 2 alpha - 1/(4L)", one_step_factor, "claim_b_10"),
+    _entry("Claim B.10", "factor 1 - 3 alpha", "1 - 2 alpha - 1/(4L)", one_step_factor, "claim_b_10"),
     *ERRATA_APPENDIX,
 )  # fmt: skip

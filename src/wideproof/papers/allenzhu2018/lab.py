@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from wideproof.data import SequenceDataset
@@ -14,7 +13,6 @@ from wideproof.monitors.recurrent import Factors, Fresh, Unrolled, backward, fre
 from wideproof.networks import ElmanRNN
 from wideproof.papers import study
 from wideproof.training import Recipe, Run, train_many
-from wideproof.training.recording import Info, State
 
 N, FEATURES, SEPARATION = 4, 6, 0.5
 
@@ -140,7 +138,7 @@ class Lab(study.Lab):
         return self.data(3, separation=1.0, unit=True)
 
     def runs(self, width: int, batch: int | None = None, steps: int = 600, constant: float = 1.0) -> list[Run]:
-        r"""Train on `training_data` by gradient descent or by SGD with minibatches, recording $\|\nabla f\|_F^2$.
+        r"""Train on `training_data` by gradient descent, or by SGD with minibatches.
 
         The step size is `constant` over the largest $\lambda_{\max}(K)$ of the starts, or with minibatches of $b$ of
         $n$ sequences `constant` $\cdot b / (n \max_i \lambda_{\max}(K_{ii}))$ where that is less.
@@ -153,7 +151,7 @@ class Lab(study.Lab):
             kernels = [tangent_kernel(unroll(network.init(seed), data.x)) for seed in seeds]
             step_size = constant * min(step_limit(kernel, data.n, batch) for kernel in kernels)
             recipe = Recipe(steps=steps, step_size=step_size, batch=batch, record_every=1, check_every=1)
-            return train_many(network, data, recipe, seeds=seeds, record={"gradient": _gradient_square})
+            return train_many(network, data, recipe, seeds=seeds)
 
         return self.keep(("runs", width, batch, steps, constant), make)
 
@@ -166,7 +164,3 @@ def step_limit(kernel: np.ndarray, n: int, batch: int | None = None) -> float:
     size = len(kernel) // n
     own = max(float(np.linalg.eigvalsh(kernel[k : k + size, k : k + size])[-1]) for k in range(0, n * size, size))
     return min(1 / whole, batch / (n * own))
-
-
-def _gradient_square(state: State, info: Info) -> Any:
-    return jnp.sum(jnp.square(info.grad["W"]))
