@@ -9,7 +9,7 @@ import numpy as np
 from wideproof.monitors.norms import operator_norm
 from wideproof.papers.allenzhu2018.attacked import CHOICES, RADIUS, perturbation
 from wideproof.papers.allenzhu2018.lab import Lab
-from wideproof.papers.allenzhu2018.perturbation import exponents
+from wideproof.papers.allenzhu2018.perturbation import against_radius, exponents
 from wideproof.papers.check import Check, conclude, scales
 from wideproof.papers.statement import statement
 
@@ -76,7 +76,7 @@ def lemma_c_9_a(lab: Lab) -> Check:
 
     $$ \|a^\top B (\prod \tilde D \tilde W - \prod D \tilde W)\| \le O(\tau_0^{1/3} L^6 m^{1/3} \log m) \|a\| $$
     """
-    return _backward(lab, 0, "new masks at the old weights", {"m": 1 / 3, "τ0": 1 / 3, "L": 6.0})
+    return _backward(lab, 0, "new masks at the old weights", {"m": 1 / 3, "L": 6.0}, 1 / 3)
 
 
 @statement
@@ -100,11 +100,13 @@ def lemma_c_9_d(lab: Lab) -> Check:
 
     $$ \|a^\top B (\prod \tilde D W - \prod D W)\| \le O(\tau_0^{1/3} L^6 m^{1/3} \log m) \|a\| $$
     """
-    return _backward(lab, 3, "new masks at the new weights", {"m": 1 / 3, "τ0": 1 / 3, "L": 6.0})
+    return _backward(lab, 3, "new masks at the new weights", {"m": 1 / 3, "L": 6.0}, 1 / 3)
 
 
-def _backward(lab: Lab, place: int, name: str, printed: dict[str, float]) -> Check:
+def _backward(lab: Lab, place: int, name: str, printed: dict[str, float], power: float | None = None) -> Check:
     found = exponents(lab, name, lambda seen: float(seen.backward[place]), printed)
+    if power is not None:  # τ0^(1/3) m^(1/3) = √m (τ0/√m)^(1/3)
+        found.append(against_radius(lab, name, lambda seen: float(seen.backward[place]), power))
     return conclude(*found, title=f"{name}: backward difference", assumptions=(*CHOICES, "sample 1, all ℓ1 <= ℓ2"))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from wideproof.monitors.recurrent import Unrolled, backward, objective, unroll
 from wideproof.papers.allenzhu2018.attacked import CHOICES, KINDS, draws, fixed_losses, largest, shift
 from wideproof.papers.allenzhu2018.lab import Lab
+from wideproof.papers.allenzhu2018.perturbation import against_radius, exponents
 from wideproof.papers.check import Check, agrees, conclude, frequency, identity, law, scales
 from wideproof.papers.statement import statement
 
@@ -135,14 +136,10 @@ def eq_f_1(lab: Lab) -> Check:
     That is $\sqrt m\, (\tau_0/\sqrt m)^{1/3}$, for $\tau_0 \le \sqrt m$: the exponent of $\tau_0/\sqrt m$ must not be
     less than $1/3$.
     """
-    found = largest(lab, lambda seen: float(seen.gradient[2]), variables=("m", "τ0"))
-    by_width, by_radius = found["m"], found["τ0"]
-    x = np.concatenate([1 / np.sqrt(by_width[0]), np.array(by_radius[0]) / np.sqrt(lab.width)])
-    y = np.concatenate([by_width[1] / np.sqrt(by_width[0]), by_radius[1] / np.sqrt(lab.width)], axis=1)
-    title = "‖∇̂f(W) − ∇̂f(W̃)‖/√m against τ0/√m"
+    name = "‖∇̂f(W) − ∇̂f(W̃)‖"
     return conclude(
-        scales("‖∇̂f(W) − ∇̂f(W̃)‖ in m", "m", *by_width, 1 / 3),
-        scales(title, "τ0/√m", x, y, 1 / 3, sense="at least"),
+        *exponents(lab, name, lambda seen: float(seen.gradient[2]), {"m": 1 / 3}),
+        against_radius(lab, name, lambda seen: float(seen.gradient[2]), 1 / 3),
         title="perturbation moves the fake gradient O(τ0^(1/3) m^(1/3))",
         assumptions=(*CHOICES, "losses of norm 1 drawn once, not with the weights"),
     )

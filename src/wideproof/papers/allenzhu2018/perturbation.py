@@ -232,6 +232,17 @@ def exponents(
     return [scales(f"{name} in {variable}", variable, *found[variable], s) for variable, s in printed.items()]
 
 
+def against_radius(lab: Lab, name: str, measure: Callable[[Shift], float], printed: float) -> Check:
+    r"""Compare a bound $\sqrt m\, (\tau_0/\sqrt m)^s$, $\tau_0 \le \sqrt m$: the exponent of $\tau_0/\sqrt m$ is at
+    least $s$.
+    """
+    found = largest(lab, measure, KINDS, ("m", "τ0"))
+    by_width, by_radius = found["m"], found["τ0"]
+    x = np.concatenate([1 / np.sqrt(by_width[0]), np.array(by_radius[0]) / np.sqrt(lab.width)])
+    y = np.concatenate([by_width[1] / np.sqrt(by_width[0]), by_radius[1] / np.sqrt(lab.width)], axis=1)
+    return scales(f"{name}/√m against τ0/√m", "τ0/√m", x, y, printed, sense="at least")
+
+
 def _largest_rest(image: np.ndarray, count: int, rng: np.random.Generator) -> float:
     """Climb to a unit vector with `count` entries whose image has much left after clipping."""
     m = len(image)

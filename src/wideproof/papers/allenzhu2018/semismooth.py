@@ -86,13 +86,14 @@ def eq_g_5(lab: Lab) -> Check:
 
     The difference between $\mathrm{loss}_c^\top B (D_c + D'') W_c \cdots (D_c + D'') W' h_a$ and the same without
     $D''$. One of the eleven factors $\rho$ stands for the $\log m$ of Corollary B.18, so that the width is fitted after
-    dividing by it.
+    dividing by it; and $\tau_0^{1/3} m^{1/3} = \sqrt m\, (\tau_0/\sqrt m)^{1/3}$ for $\tau_0 \le \sqrt m$ asks for an
+    exponent of $\tau_0$ of at least $1/3$.
     """
     by_width = [[points(lab, m, k, 1.0, "remainder").masked / np.log(m) for m in lab.widths] for k in range(12)]
     by_radius = [[points(lab, lab.width, seed, r, "remainder").masked for r in RADII] for seed in draws(lab)]
     return conclude(
         scales("mask error over loss ‖W'‖ log m, in m", "m", lab.widths, by_width, 1 / 3),
-        scales("mask error over loss ‖W'‖ in τ0", "τ0", RADII, by_radius, 1 / 3),
+        scales("mask error over loss ‖W'‖ in τ0 <= √m", "τ0", RADII, by_radius, 1 / 3, sense="at least"),
         title="mask error of the linear term O(τ0^(1/3) m^(1/3))",
         assumptions=CHOICES,
     )
