@@ -62,7 +62,7 @@ def lemma_4_1(lab: Lab) -> Check:
     wide = norms(lab.in_law(2**14, 0, net))
     start = lab.at_start(128, 0, 8, 0.2)
     sharp = np.exp(0.2 * max(start.weight_norms[1:-1]))
-    inner = [[interlayer_norms(lab, width, 4, s)[1] for width in lab.start_widths[:3]] for s in lab.draws]
+    inner = [[interlayer_norms(lab, width, 4, s)[1] for width in lab.start_widths[:3]] for s in lab.many]
     rises = max(float((start.x(1) - start.x(layer)).max()) for layer in range(2, start.depth + 1))
     return conclude(
         at_most("‖x_l‖ <= 1.1", wide, 1.1),
@@ -155,7 +155,7 @@ def lemma_b_3(lab: Lab) -> Check:
     near = base + 1e-3 * lab.rng("near").standard_normal(base.shape)
     near /= np.linalg.norm(near, axis=1, keepdims=True)
     x, other = np.concatenate([base, base[:12]]), np.concatenate([near, base[12:]])
-    for seed in lab.draws:
+    for seed in lab.many:
         row = []
         for depth in DEPTHS:
             network = lab.network(64, depth, 0.2)
@@ -214,11 +214,11 @@ def eq_8(lab: Lab) -> Check:
 
     Given $x_L$ the output is a sum of $m$ independent terms of variance $(1 - 1/\pi)\|x_L\|^2$ in all.
     """
-    delta, trials, n = lab.failure_prob, lab.pick(40, 100, 400), 24
+    delta, trials, n = lab.failure_prob, lab.pick(100, 200, 400), 24
     data, widths, inside, largest, loss = lab.data(), lab.law_widths, 0, [], []
     x, y = data.x[:n], data.y[:n]
     for seed in range(trials):
-        seen = lab.in_law(256, 500 + seed, x)
+        seen = lab.in_law(64, 500 + seed, x)
         spread = np.sqrt(1 - 1 / np.pi) * np.linalg.norm(seen.x(seen.depth), axis=1)
         inside += bool((np.abs(seen.outputs) <= spread * np.sqrt(2 * np.log(2 * n / delta))).all())
     for draw in lab.many:
@@ -242,7 +242,7 @@ def eq_10(lab: Lab) -> Check:
     widths, thetas = lab.start_widths, (0.02, 0.05, 0.1, 0.2)
     by_width = [[gradient_norms(lab.at_start(m, s)).max(axis=0) for m in widths] for s in lab.draws]
     by_depth = [[gradient_norms(lab.at_start(64, s, k, 0.2)).max(axis=0) for k in DEPTHS] for s in lab.draws]
-    inner = [[gradient_norms(lab.at_start(64, s, 4, t))[:, 1:-1].max() for t in thetas] for s in lab.draws]
+    inner = [[gradient_norms(lab.at_start(64, s, 4, t))[:, 1:-1].max() for t in thetas] for s in lab.many]
     wide = np.array(by_width)
     exact = lab.at_start(widths[0], 0)
     active = np.sqrt(exact.mask(exact.depth + 1).sum(axis=1)) * np.linalg.norm(exact.x(exact.depth), axis=1)
