@@ -51,7 +51,7 @@ def index_convolutional(lab: Lab) -> Decision:
 
 def pairing(lab: Lab) -> Decision:
     """The mean of one example goes with the activation of the other."""
-    return _limits(lab, "residual", "a", "pairing", False)
+    return _limits(lab, "residual", "a", "pairing", True)
 
 
 def patch_level(lab: Lab) -> Decision:
