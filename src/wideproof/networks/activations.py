@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -55,6 +56,11 @@ class Activation:
     def __call__(self, z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         r"""Return $\sigma(z)$, differentiated by `derivative`."""
         return self._tied(z)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copy and send to other processes by name: the functions of an activation stay where they are written."""
+        named = _BY_NAME.get(self.name) is self
+        return (_by_name, (self.name,)) if named else super().__reduce_ex__(protocol)
 
     @property
     def condition_3_1(self) -> bool:
@@ -201,6 +207,13 @@ RELU_CLOSED = Activation(
 ACTIVATIONS = {
     a.name: a for a in (SOFTPLUS, SIGMOID, TANH, ERF, ARCTAN, SIN, SWISH, GELU, MISH, ELU, SOFTSIGN, IDENTITY, RELU)
 }
+
+
+_BY_NAME = {**ACTIVATIONS, RELU_CLOSED.name: RELU_CLOSED}
+
+
+def _by_name(name: str) -> Activation:
+    return _BY_NAME[name]
 
 
 def get_activation(name: str | Activation) -> Activation:
