@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from wideproof.data import load as load
     from wideproof.data import prepare as prepare
     from wideproof.errors import InputError as InputError
+    from wideproof.estimators import NTKClassifier as NTKClassifier
+    from wideproof.estimators import NTKKernel as NTKKernel
+    from wideproof.estimators import NTKRegressor as NTKRegressor
+    from wideproof.estimators import WideNetClassifier as WideNetClassifier
+    from wideproof.estimators import WideNetRegressor as WideNetRegressor
     from wideproof.kernels import gram as gram
     from wideproof.kernels import limit_gram as limit_gram
     from wideproof.kernels import predict as predict
@@ -36,6 +41,8 @@ _HOME = {
     "Recipe": "training", "Run": "training", "resume": "training", "train": "training", "train_many": "training",
     "gram": "kernels", "limit_gram": "kernels", "predict": "kernels", "spectrum": "kernels",
     "plan": "planning", "certify": "certificates", "prove": "proving",
+    "NTKClassifier": "estimators", "NTKKernel": "estimators", "NTKRegressor": "estimators",
+    "WideNetClassifier": "estimators", "WideNetRegressor": "estimators",
 }  # fmt: skip
 
 

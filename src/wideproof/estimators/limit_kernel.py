@@ -1,0 +1,152 @@
+"""The kernel of an infinitely wide network as a function of two arrays of vectors.
+
+Every number of rows and of columns is a compilation of its own, so rows are filled up to one of few sizes with copies
+of the first one, and columns with zeros: cross-validation over many slightly different sizes compiles a few times.
+Large matrices are made of tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from wideproof.errors import InputError
+from wideproof.kernels import limit_gram, nngp
+from wideproof.networks import Network, build
+
+NETWORKS = ("fully-connected", "residual", "deep-relu", "residual-relu")
+KERNELS = ("ntk", "nngp")
+TILE = 2048
+SMALLEST = 32
+# A block of rows against all examples, while a product with the matrix is formed.
+BLOCK_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class LimitKernel:
+    r"""The tangent kernel (`"ntk"`) or the covariance of the outputs (`"nngp"`) of an infinitely wide network.
+
+    Attributes
+    ----------
+    network : one of the networks that take vectors: `"fully-connected"`, `"residual"`, `"deep-relu"`,
+        `"residual-relu"`. The last two are ReLU networks; their tangent kernel is that of width 2, where the factor
+        $m/2$ of `limit_gram` is 1.
+    depth, activation : as for the network.
+    fixed_layers : how many of the first layers are drawn and not trained; their part is left out of the tangent kernel.
+
+    Examples
+    --------
+    >>> LimitKernel(depth=1)(np.eye(2)).round(6)
+    array([[2.     , 0.31831],
+           [0.31831, 2.     ]])
+    """
+
+    network: str = "fully-connected"
+    depth: int = 2
+    activation: str = "relu"
+    kernel: str = "ntk"
+    fixed_layers: int = 0
+
+    def __post_init__(self) -> None:
+        if self.network not in NETWORKS:
+            raise InputError(f"network is one of those that take vectors, {', '.join(NETWORKS)}; got {self.network!r}")
+        if self.kernel not in KERNELS:
+            raise InputError(f"kernel is 'ntk' or 'nngp', got {self.kernel!r}")
+        if self.kernel == "nngp" and self.fixed_layers:
+            raise InputError(f"in the covariance nothing is trained: fixed_layers is 0 there, got {self.fixed_layers}")
+        _ = self.names  # an unknown activation, a depth of 0 or too many fixed layers are found here
+
+    def built(self, input_dim: int) -> Network:
+        """Return the network for vectors of `input_dim` entries."""
+        options: dict[str, object] = {"width": 2, "depth": self.depth}
+        if self.network in ("fully-connected", "residual"):
+            options["activation"] = self.activation
+        elif self.activation != "relu":
+            raise InputError(f"{self.network} has ReLU units: take activation='relu', or another network")
+        return build(self.network, (input_dim,), (), **options)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The weights that are trained."""
+        network = self.built(1)
+        hidden = [name for name in network.laws() if network.group(name) == "hidden"]
+        whole = isinstance(self.fixed_layers, int | np.integer) and self.fixed_layers >= 0
+        fixed = hidden[: self.fixed_layers] if whole else []
+        left = tuple(name for name in network.trained_names if name not in fixed)
+        if not whole or self.fixed_layers > len(hidden) or not left:
+            raise InputError(
+                f"fixed_layers of a {self.network} of depth {self.depth} is a whole number from 0 that leaves "
+                f"something to train, got {self.fixed_layers!r}"
+            )
+        return left
+
+    def __call__(self, x: np.ndarray, other: np.ndarray | None = None) -> np.ndarray:
+        """Return the matrix of `x` with itself or with `other`, writable and in Fortran order."""
+        columns = x if other is None else other
+        result = np.empty((len(x), len(columns)), order="F")
+        for rows, left in _tiles(x):
+            for place, right in _tiles(columns):
+                if other is None and place.start > rows.start:
+                    break
+                block = self._block(left, None if other is None and place == rows else right)
+                result[rows, place] = block
+                if other is None and place != rows:
+                    result[place, rows] = block.T
+        return result
+
+    def lower(self, x: np.ndarray) -> np.ndarray:
+        """Return the matrix of `x` with nothing of use above the tiles on the diagonal: half of the work."""
+        result = np.zeros((len(x), len(x)), order="F")
+        for rows, left in _tiles(x):
+            for place, right in _tiles(x):
+                if place.start <= rows.start:
+                    result[rows, place] = self._block(left, None if place == rows else right)
+        return result
+
+    def product(self, x: np.ndarray, other: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Return the matrix between `x` and `other` times `vectors`, without keeping the matrix."""
+        step = max(SMALLEST, min(len(x), BLOCK_BYTES // (8 * len(other))))
+        blocks = [self(x[start : start + step], other) @ vectors for start in range(0, len(x), step)]
+        return np.concatenate(blocks) if blocks else np.zeros((0, *vectors.shape[1:]))
+
+    def diagonal(self, x: np.ndarray) -> np.ndarray:
+        """Return the kernel of every row with itself, which depends on its norm alone."""
+        squares = np.einsum("ij,ij->i", x, x)
+        if self.built(1).limit().homogeneous:  # pyright: ignore[reportAttributeAccessIssue]
+            return squares * self._block(np.ones((1, 1)), None)[0, 0]
+        if len(x) and np.ptp(squares) <= 1e-13 * squares.max():
+            return np.full(len(x), self._block(x[:1], None)[0, 0])
+        return np.concatenate([np.zeros(0), *(np.diag(self._block(part, None)) for _, part in _tiles(x))])
+
+    def _block(self, x: np.ndarray, other: np.ndarray | None) -> np.ndarray:
+        sides = [_filled(side) for side in (x, other) if side is not None]
+        network = self.built(sides[0].shape[1])
+        found = nngp(network, *sides) if self.kernel == "nngp" else limit_gram(network, *sides, names=self.names)
+        return np.asarray(found.matrix)[: len(x), : len(x if other is None else other)]
+
+
+def _tiles(x: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    for start in range(0, len(x), TILE):
+        rows = slice(start, min(start + TILE, len(x)))
+        yield rows, x[rows]
+
+
+def _filled(x: np.ndarray) -> np.ndarray:
+    rows, columns = _size(len(x), SMALLEST), _size(x.shape[1], 8)
+    wide = np.pad(x, ((0, 0), (0, columns - x.shape[1])))
+    return np.concatenate([wide, np.broadcast_to(wide[:1], (rows - len(x), columns))])
+
+
+def _size(n: int, least: int) -> int:
+    """Return the next of few sizes, at most a quarter more.
+
+    >>> [_size(n, 32) for n in (3, 32, 33, 100, 129)]
+    [32, 32, 40, 112, 160]
+    """
+    if n <= least:
+        return least
+    unit = 2 ** max(0, math.floor(math.log2(n - 1)) - 2)
+    return -(-n // unit) * unit

@@ -1,0 +1,191 @@
+r"""Kernel ridge regression with weights, several outputs, and a ridge chosen by leaving examples out.
+
+$$ \min_f \sum_i w_i \, (f(x_i) - y_i)^2 + r \|f\|^2, \qquad f(x) = \sum_i k(x, x_i) \, \sqrt{w_i} \, \beta_i, \qquad
+   (W^{1/2} K W^{1/2} + r I) \, \beta = W^{1/2} y . $$
+
+Equal inputs are one example with the sum of the weights and the mean of the targets: the minimizer is the same, the
+matrix is smaller and not singular, and leaving one out leaves out all that is known about that input. With
+$C = (W^{1/2} K W^{1/2} + r I)^{-1}$ the error of $f$ at $x_i$ when $x_i$ is left out is $[C W^{1/2} y]_i / C_{ii}$
+(in units of $w_i^{-1/2}$): one eigendecomposition gives it for every ridge.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from sklearn.exceptions import ConvergenceWarning
+
+from wideproof.errors import InputError
+from wideproof.estimators.limit_kernel import LimitKernel
+from wideproof.estimators.solvers import Nystrom, solve_cholesky, solve_iteratively
+
+SOLVERS = ("auto", "cholesky", "cg", "nystrom")
+# As shares of the mean of the kernel's diagonal.
+GRID = 10.0 ** np.arange(-10.0, 2.5, 0.5)
+# An eigendecomposition of so many examples takes seconds; of more, the ridge comes from a random subset this large.
+MOST_LEFT_OUT = 3000
+MOST_STEPS = 500
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Distinct inputs with weights and mean targets; `within`: the weighted squares lost, for each output."""
+
+    x: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    within: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Merged:
+        """Return some of the inputs."""
+        return Merged(self.x[rows], self.y[rows], self.weight[rows], self.within)
+
+
+def merge(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:
+    """Make one example of equal inputs, in the order of their first occurrence.
+
+    >>> found = merge(np.array([[1.0], [2.0], [1.0]]), np.array([[0.0], [5.0], [3.0]]), np.array([1.0, 1.0, 2.0]))
+    >>> found.x.tolist(), found.y.tolist(), found.weight.tolist()
+    ([[1.0], [2.0]], [[2.0], [5.0]], [3.0, 1.0])
+    """
+    _, first, group = np.unique(x + 0.0, axis=0, return_index=True, return_inverse=True)
+    if len(first) == len(x):
+        return Merged(x, y, weight, np.zeros(y.shape[1]))
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    group = place[group.ravel()]
+    total = np.bincount(group, weight)
+    mean = np.stack([np.bincount(group, weight * column) / total for column in y.T], axis=1)
+    within = np.sum(weight[:, None] * np.square(y - mean[group]), axis=0)
+    return Merged(x[first[order]], mean, total, within)
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Mean squared errors of examples left out, for each ridge; in units of each output's variance."""
+
+    ridges: np.ndarray
+    errors: np.ndarray
+
+    @property
+    def best(self) -> float:
+        """The ridge of the least error; of equal ones the largest."""
+        return float(self.ridges[np.flatnonzero(self.errors == self.errors.min())[-1]])
+
+
+def leave_one_out(matrix: np.ndarray, y: np.ndarray, weight: np.ndarray, ridges: Sequence[float] | None) -> LeaveOneOut:
+    """Return the leave-one-out errors of ridge regression, by one eigendecomposition.
+
+    >>> leave_one_out(np.eye(2), np.array([[1.0], [-1.0]]), np.ones(2), [0.1]).errors.round(6).tolist()
+    [1.0]
+    """
+    candidates = GRID * np.trace(matrix) / len(matrix) if ridges is None else np.sort(np.asarray(ridges, float))
+    root = np.sqrt(weight)
+    values, vectors = scipy.linalg.eigh(root[:, None] * matrix * root, check_finite=False)
+    inside, squares = vectors.T @ (root[:, None] * y), np.square(vectors)
+    spread = np.average(np.square(y - np.average(y, axis=0, weights=weight)), axis=0, weights=weight)
+    unit = np.where(spread > 0, spread, 1.0) * weight.sum()
+    errors = []
+    for ridge in candidates:
+        inverse = 1 / np.maximum(values + ridge, np.finfo(float).tiny)
+        left_out = (vectors @ (inside * inverse[:, None])) / (squares @ inverse)[:, None]
+        errors.append(np.mean(np.sum(np.square(left_out), axis=0) / unit))
+    return LeaveOneOut(candidates, np.array(errors))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted function: inputs, coefficients, ridge, and for Cholesky the factor that gives deviations."""
+
+    x: np.ndarray
+    dual: np.ndarray
+    ridge: float
+    solver: str
+    iterations: int
+    error: float
+    amplitude: np.ndarray
+    loo: LeaveOneOut | None
+    root_weight: np.ndarray
+    factor: np.ndarray | None
+
+    def variance(self, kernel: LimitKernel, x: np.ndarray) -> np.ndarray:
+        """Return the variance at new inputs, of the Gaussian process with this covariance and noise `ridge`."""
+        if self.factor is None:
+            raise InputError(f"deviations need the factor of the matrix: fit with solver='cholesky', not {self.solver}")
+        cross = self.root_weight[:, None] * kernel(self.x, x)
+        half = scipy.linalg.solve_triangular(self.factor, cross, lower=True, check_finite=False, overwrite_b=True)
+        return np.maximum(kernel.diagonal(x) - np.einsum("ij,ij->j", half, half), 0)
+
+
+def fit_ridge(
+    kernel: LimitKernel,
+    data: Merged,
+    ridge: float | str | Sequence[float],
+    *,
+    solver: str = "auto",
+    rank: int = 1000,
+    tolerance: float = 1e-6,
+    memory: int = 4 << 30,
+    rng: np.random.RandomState | None = None,
+) -> Fit:
+    """Fit by the chosen solver; `"auto"` is Cholesky where the matrix fits into `memory`, else conjugate gradients."""
+    if solver not in SOLVERS:
+        raise InputError(f"solver is one of {', '.join(SOLVERS)}; got {solver!r}")
+    n, rng = len(data.x), rng or np.random.RandomState(0)
+    if solver == "auto":
+        solver = "cholesky" if 8 * n * n <= memory else "cg"
+    root = np.sqrt(data.weight)
+    target = root[:, None] * data.y
+    chosen, loo, matrix = _choose(kernel, data, ridge, rng)
+    if solver == "cholesky":
+        if matrix is None or len(matrix) < n:
+            matrix = kernel.lower(data.x)
+        if (data.weight != 1).any():
+            matrix *= root
+            matrix *= root[:, None]
+        beta, iterations, error = solve_cholesky(matrix, chosen, target), 0, 0.0
+    else:
+        matrix = None
+        marks = np.sort(rng.choice(n, min(rank, n), replace=False))
+        columns = root[:, None] * kernel(data.x, data.x[marks]) * root[marks]
+        most = MOST_STEPS if solver == "cg" else 0
+
+        def product(v: np.ndarray) -> np.ndarray:
+            return root[:, None] * kernel.product(data.x, data.x, root[:, None] * v)
+
+        beta, iterations, error = solve_iteratively(
+            product, Nystrom.build(columns, marks), chosen, target, tolerance, most
+        )
+        if iterations == MOST_STEPS:
+            warnings.warn(
+                f"conjugate gradients stopped after {iterations} steps; predictions are off by at most {error:.2g} "
+                "times the root of k(x, x): take a larger ridge, or a larger rank",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+    explained = np.einsum("ij,ij->j", target, beta)
+    lost = data.within / chosen if chosen > 0 else 0.0
+    amplitude = (explained + lost) / data.weight.sum()
+    return Fit(data.x, root[:, None] * beta, chosen, solver, iterations, error, amplitude, loo, root, matrix)
+
+
+def _choose(
+    kernel: LimitKernel, data: Merged, ridge: float | str | Sequence[float], rng: np.random.RandomState
+) -> tuple[float, LeaveOneOut | None, np.ndarray | None]:
+    """Return the ridge, the errors it was chosen by, and the matrix that this took."""
+    grid = None if isinstance(ridge, str) else np.asarray(ridge, float)
+    if (grid is None and ridge != "loo") or (grid is not None and not (np.isfinite(grid).all() and (grid >= 0).all())):
+        raise InputError(f"ridge is a number >= 0, several of them, or 'loo'; got {ridge!r}")
+    if grid is not None and grid.ndim == 0:
+        return float(grid), None, None
+    some = data
+    if len(data.x) > MOST_LEFT_OUT:
+        some = data.take(np.sort(rng.choice(len(data.x), MOST_LEFT_OUT, replace=False)))
+    matrix = kernel(some.x)
+    found = leave_one_out(matrix, some.y, some.weight, None if grid is None else grid.tolist())
+    return found.best, found, matrix

@@ -1,0 +1,213 @@
+"""scikit-learn's own checks of every estimator; cloning, pipelines, grid search; bad input in its words."""
+
+# scikit-learn has no types of its own; what pyright infers from its defaults is narrower than what it takes.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAssignmentType=false
+# pyright: reportAttributeAccessIssue=false
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_regression
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+import wideproof as wp
+from wideproof.estimators import NTKClassifier, NTKKernel, NTKRegressor, WideNetClassifier, WideNetRegressor
+from wideproof.networks import from_config
+
+SMALL = {"width": 16, "depth": 1, "steps": 100, "activation": "tanh"}
+NETS = (WideNetRegressor(**SMALL), WideNetClassifier(**SMALL))
+# Every size of data is a compilation of the training loop: only these of the checks are quick for finite networks.
+QUICK = (
+    "check_estimator_cloneable", "check_no_attributes_set_in_init", "check_estimators_unfitted", "check_mixin_order",
+    "check_do_not_raise_errors_in_init_or_set_params", "check_estimators_empty_data_messages",
+    "check_estimator_sparse_matrix", "check_n_features_in", "check_estimator_repr", "check_valid_tag_types",
+)  # fmt: skip
+# libsvm's own answer moves with the order of the examples; scikit-learn expects this of its SVC.
+LIBSVM = {"check_sample_weight_equivalence_on_dense_data": "libsvm stops within a tolerance"}
+
+
+def expected(estimator):
+    return LIBSVM if getattr(estimator, "method", "") == "svc" else {}
+
+
+@parametrize_with_checks(
+    [NTKRegressor(), NTKClassifier(), NTKClassifier(method="svc")], expected_failed_checks=expected
+)
+def test_kernel_estimators_keep_the_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("estimator", NETS, ids=lambda e: type(e).__name__)
+def test_networks_keep_the_quick_part_of_the_contract(estimator):
+    done = 0
+    for instance, check in estimator_checks_generator(estimator):
+        if check.func.__name__ in QUICK:
+            check(instance)
+            done += 1
+    assert done == len(QUICK)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([*NETS, NTKRegressor(solver="cg")])
+def test_networks_and_conjugate_gradients_keep_the_contract(estimator, check):
+    check(estimator)
+
+
+def test_grid_search_over_depth_and_activation_in_a_pipeline():
+    x, y = load_iris(return_X_y=True)
+    grid = {"ntkclassifier__depth": [1, 3], "ntkclassifier__activation": ["relu", "erf"]}
+    search = GridSearchCV(make_pipeline(StandardScaler(), NTKClassifier()), grid, cv=3).fit(x, y)
+    assert search.best_score_ > 0.94
+    assert set(search.best_params_) == set(grid)
+
+
+@pytest.mark.slow
+def test_a_network_in_a_grid_search():
+    x, y = load_iris(return_X_y=True)
+    search = GridSearchCV(WideNetClassifier(**SMALL), {"depth": [1, 2]}, cv=2).fit(x[::3], y[::3])
+    assert search.best_score_ > 0.85
+
+
+def test_top_level_names():
+    for name in ("NTKRegressor", "NTKClassifier", "WideNetRegressor", "WideNetClassifier", "NTKKernel"):
+        assert getattr(wp, name).__name__ == name
+
+
+def test_clones_have_equal_parameters():
+    for estimator in (*NETS, NTKRegressor(depth=3, ridge=(0.1, 1.0)), NTKClassifier(method="svc", C=3.0)):
+        assert str(clone(estimator).get_params()) == str(estimator.get_params())
+
+
+@pytest.mark.parametrize("kind", [NTKRegressor, NTKClassifier, lambda: NETS[0], lambda: NETS[1]])
+def test_bad_input_has_scikit_learns_words(kind, rng):
+    x, y = rng.normal(size=(12, 3)), np.arange(12) % 3
+    holes = np.where(np.arange(3) == 1, np.nan, x)
+    with pytest.raises(ValueError, match="contains NaN"):
+        kind().fit(holes, y)
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        kind().fit(csr_matrix(x), y)
+    model = clone(kind()).fit(x, y)
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3 features"):
+        model.predict(x[:, :2])
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.predict(holes)
+
+
+@pytest.mark.parametrize("model", [NTKClassifier(), NTKClassifier(method="svc"), NETS[1]])
+def test_one_class_is_named(model, rng):
+    with pytest.raises(ValueError, match="at least 2 classes in the data, but the data contains only one class: 7"):
+        clone(model).fit(rng.normal(size=(5, 2)), np.full(5, 7))
+
+
+@pytest.mark.parametrize("model", [NTKRegressor(), NTKRegressor(ridge=1e-8), NETS[0]])
+def test_constant_targets_are_predicted(model, rng):
+    x = rng.normal(size=(12, 3))
+    predicted = clone(model).fit(x, np.full(12, 5.0)).predict(x)
+    assert np.abs(predicted - 5).max() < 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"network": "elman-rnn"}, "those that take vectors"),
+        ({"activation": "hat"}, "no activation 'hat'"),
+        ({"network": "deep-relu", "activation": "tanh"}, "has ReLU units"),
+        ({"kernel": "rbf"}, "'ntk' or 'nngp'"),
+        ({"depth": 0}, "depth"),
+        ({"fixed_layers": 3}, "leaves something to train"),
+        ({"fixed_layers": 1, "kernel": "nngp"}, "nothing is trained"),
+        ({"ridge": -1.0}, "ridge is a number >= 0"),
+        ({"ridge": "best"}, "ridge is a number >= 0"),
+        ({"preparation": "whiten"}, "preparation is"),
+        ({"bias": -1.0}, "bias is"),
+        ({"solver": "lu"}, "solver is one of"),
+        ({"solver": "cg", "ridge": 0.0}, "need a ridge > 0"),
+    ],
+)
+def test_bad_settings_are_named_when_fitting(options, message, rng):
+    with pytest.raises(ValueError, match=message):
+        NTKRegressor(**options).fit(rng.normal(size=(6, 2)), np.arange(6.0))
+
+
+def test_bad_settings_of_classifiers_and_networks(rng):
+    x, y = rng.normal(size=(9, 2)), np.arange(9) % 3
+    with pytest.raises(ValueError, match="method is 'ridge' or 'svc'"):
+        NTKClassifier(method="tree").fit(x, y)
+    with pytest.raises(ValueError, match="has one output and the targets have 3"):
+        WideNetClassifier(network="deep-relu", width=8).fit(x, y)
+    with pytest.raises(ValueError, match="take vectors"):
+        WideNetClassifier(network="conv-residual").fit(x, y)
+    with pytest.raises(ValueError, match="about the squared loss"):
+        WideNetClassifier(loss="logistic", certify=True).fit(x, y)
+
+
+def test_networks_are_the_runs_of_train():
+    x, y = make_regression(n_samples=20, n_features=3, random_state=0)
+    model = WideNetRegressor(**SMALL, random_state=3).fit(x, y)
+    again = WideNetRegressor(**SMALL, random_state=3).fit(x, y)
+    assert all((model.params_[name] == again.params_[name]).all() for name in model.params_)
+    data = wp.data.Dataset(model.preparation_(x), (y - y.mean()) / y.std(), "regression")
+    run = wp.train(from_config(model.network_), data, wp.Recipe(steps=100, seed=3))
+    np.testing.assert_array_equal(run.params["W1"], model.params_["W1"])
+    np.testing.assert_allclose(model.predict(x), run.predict(data.x) * y.std() + y.mean())
+    assert model.n_iter_ == 100
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+
+
+def test_a_network_keeps_its_certificate_through_pickle(rng):
+    x = rng.normal(size=(6, 8))
+    y = np.arange(6) % 2
+    model = WideNetClassifier(width=128, depth=1, activation="tanh", steps=400, certify=True).fit(x, y)
+    assert model.certificate_.passed, model.certificate_
+    assert "converges to zero training loss" in str(model.certificate_)
+    other = pickle.loads(pickle.dumps(model))
+    assert other.certificate_.descent == model.certificate_.descent
+    np.testing.assert_array_equal(other.decision_function(x), model.decision_function(x))
+
+
+def test_minibatches_other_losses_and_divergence(rng):
+    x = rng.normal(size=(20, 3))
+    y = x[:, 0] > 0
+    model = WideNetClassifier(**SMALL, loss="logistic", batch=5).fit(x, y)
+    assert model.score(x, y) > 0.9
+    with pytest.warns(UserWarning, match="left all bounds"):
+        WideNetRegressor(**{**SMALL, "activation": "softplus"}, step_size=1e6).fit(x, x[:, 0])
+
+
+def test_kernel_objects_in_gaussian_processes_svc_and_kernel_ridge(rng):
+    from sklearn.kernel_ridge import KernelRidge
+    from sklearn.svm import SVC
+
+    x, y = load_iris(return_X_y=True)
+    x = StandardScaler().fit_transform(x)
+    assert cross_val_score(SVC(kernel=NTKKernel(depth=3)), x, y, cv=3).mean() > 0.93
+    points = rng.normal(size=(25, 2))
+    target = np.sin(2 * points[:, 0])
+    ridge = KernelRidge(kernel=NTKKernel(), alpha=0.1).fit(points, target)
+    lifted = np.c_[points, np.ones(25)] / np.sqrt(1 + (points**2).sum(1, keepdims=True))
+    exact = NTKRegressor(preparation=None, bias=0, ridge=0.1).fit(lifted, target)
+    np.testing.assert_allclose(ridge.predict(points), exact.predict(lifted), atol=1e-10)
+    process = GaussianProcessRegressor(NTKKernel(), alpha=1e-3, random_state=0).fit(points, target)
+    start = process.log_marginal_likelihood(NTKKernel().theta)
+    assert process.log_marginal_likelihood_value_ >= start
+
+
+def test_gradient_of_the_kernel_object(rng):
+    x = rng.normal(size=(6, 2))
+    for unit in (True, False):
+        kernel = NTKKernel(0.7, depth=3, unit=unit)
+        matrix, slope = kernel(x, eval_gradient=True)
+        np.testing.assert_allclose(matrix, kernel(x, x), atol=1e-12)
+        np.testing.assert_allclose(np.diag(matrix), kernel.diag(x), atol=1e-12)
+        h = 1e-5
+        ahead, behind = (kernel.clone_with_theta(kernel.theta + s)(x) for s in (h, -h))
+        np.testing.assert_allclose(slope[:, :, 0], (ahead - behind) / (2 * h), atol=1e-7)
+    assert NTKKernel(length_scale_bounds="fixed")(x, eval_gradient=True)[1].shape == (6, 6, 0)
+    assert not kernel.is_stationary()
