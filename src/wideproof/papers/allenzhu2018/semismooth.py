@@ -90,7 +90,7 @@ def eq_g_5(lab: Lab) -> Check:
     exponent of $\tau_0$ of at least $1/3$.
     """
     by_width = [[points(lab, m, k, 1.0, "remainder").masked / np.log(m) for m in lab.widths] for k in range(12)]
-    by_radius = [[points(lab, lab.width, seed, r, "remainder").masked for r in RADII] for seed in draws(lab)]
+    by_radius = [[points(lab, lab.width, k, r, "remainder").masked for r in RADII] for k in range(20)]
     return conclude(
         scales("mask error over loss ‖W'‖ log m, in m", "m", lab.widths, by_width, 1 / 3),
         scales("mask error over loss ‖W'‖ in τ0 <= √m", "τ0", RADII, by_radius, 1 / 3, sense="at least"),
