@@ -82,6 +82,7 @@ def errata_command(
     paper: Annotated[str | None, typer.Argument(help="One paper (default: all four).", show_default=False)] = None,
     study: Study = "quick",
     seed: Seed = 0,
+    report: Annotated[Path | None, typer.Option(help="Write the list to this .md file.")] = None,
     json: Json = False,
 ) -> None:
     """Print the misprints that change a number: what is printed, what is right, and the measurement that decides.
@@ -95,6 +96,8 @@ def errata_command(
 
     if paper is not None and paper not in PAPERS:
         raise InputError(f"there is no paper {paper!r}; the papers are {', '.join(PAPERS)}")
+    if report is not None and report.suffix != ".md":
+        raise InputError(f"the list of errata is an .md file, got {report.name!r}")
     console, rows, decided = Console(highlight=False), [], True
     labs = {key: laboratory(key, study, seed) for key in PAPERS}
     for entry in errata(paper):
@@ -109,6 +112,11 @@ def errata_command(
             console.print(f"[bold]{escape(TITLES[entry.paper])}, {escape(entry.where)}[/]")
             console.print(f"  printed  {escape(entry.printed)}\n           [dim]{escape(str(decision.printed))}[/]")
             console.print(f"  right    {escape(entry.right)}\n           [dim]{escape(str(decision.right))}[/]\n")
+    if report is not None:
+        from wideproof.report.check_pages import errata_markdown
+        from wideproof.storage import write_bytes
+
+        write_bytes(report, errata_markdown(rows).encode())
     if json:
         print_json(rows)
     else:

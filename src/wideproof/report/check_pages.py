@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from wideproof.errors import InputError
 from wideproof.papers.check import Check, Outcome
@@ -65,6 +66,20 @@ def findings_markdown(found: Findings) -> str:
         ]
         lines += [f"## {paper(key)}", "", *_table("statement, check, outcome, what it says, measured", rows)]
         lines += [f"Nothing to compute by itself: {', '.join(f'`{row.id}`' for row in words.missing(key))}.", ""]
+    return "\n".join(lines)
+
+
+def errata_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the misprints, what is right, and the measurements that decide, one section a paper."""
+    lines = ["# Errata", "", "Misprints and gaps that change a number, each decided by measuring both forms."]
+    lines += ["Made by `wideproof errata --report docs/errata.md`.", ""]
+    for key in dict.fromkeys(row["paper"] for row in rows):
+        lines += [f"## {paper(key)}", ""]
+        for row in rows:
+            if row["paper"] == key:
+                lines += [f"### {row['where']}", ""]
+                lines += [f"- Printed: {row['printed']}. Measured: {row['printed_measured']}."]
+                lines += [f"- Right: {row['right']}. Measured: {row['right_measured']}.", ""]
     return "\n".join(lines)
 
 

@@ -1,0 +1,121 @@
+"""Counting, surprises, and computations that break off."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wideproof.errors import InputError
+from wideproof.papers import Outcome, statements
+from wideproof.papers import statement as statement_module
+from wideproof.papers.check import at_most, conclude, scales
+from wideproof.papers.findings import Findings
+from wideproof.papers.statement import PAPERS, Measured, index
+from wideproof.papers.study import Lab
+
+GOOD, BAD, OPEN = at_most("good", 1.0, 2.0), at_most("bad", 3.0, 2.0), at_most("open", 2.0, 2.0)
+X = np.array([1.0, 2.0, 4.0])
+FITTED = scales("fitted", "m", X, [X, 1.1 * X, X], 1.0)
+
+
+def made(*checks, expected=Outcome.HOLDS):
+    rows = statements("zou2018")
+    found = [Measured(replace(rows[k], expected=expected, why="w"), check, 0.5) for k, check in enumerate(checks)]
+    return Findings("quick", 0, tuple(found), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("expected", "check", "as_expected"),
+    [
+        ("holds", GOOD, True), ("holds", BAD, False), ("holds", OPEN, True),
+        ("fails", GOOD, False), ("fails", BAD, True), ("fails", OPEN, True),
+        ("undecided", GOOD, True), ("undecided", BAD, False), ("undecided", OPEN, True),
+    ],
+)  # fmt: skip
+def test_what_is_a_surprise(expected, check, as_expected):
+    found = made(check, expected=Outcome(expected))
+    assert (not found.surprises) is as_expected
+
+
+def test_counts():
+    found = made(GOOD, GOOD, BAD, OPEN)
+    assert found.counts() == {"zou2018": Counter({Outcome.HOLDS: 2, Outcome.FAILS: 1, Outcome.UNDECIDED: 1})}
+    assert [one.check.title for one in found.open] == ["bad", "open"]
+    assert sum(sum(c.values()) for c in found.counts("role").values()) == 4
+
+
+def test_everything_becomes_json():
+    check = conclude(GOOD, FITTED, hypotheses=[BAD], assumptions=["C = 1"])
+    plain = json.loads(json.dumps(made(check, OPEN).to_dict()))
+    assert plain["counts"]["zou2018"] == {"holds": 1, "fails": 0, "undecided": 1}
+    first = plain["statements"][0]
+    assert first["parts"][1]["slope"]["value"] == pytest.approx(1.0)
+    assert first["hypotheses"][0]["outcome"] == "fails"
+    assert first["assumptions"] == ["C = 1"]
+
+
+def test_a_broken_computation_costs_only_itself(monkeypatch):
+    row = statements("zou2018")[0]
+
+    class Module:
+        pass
+
+    def broken(lab):
+        raise FloatingPointError("overflow in layer 3")
+
+    setattr(Module, row.id, staticmethod(broken))
+    monkeypatch.setattr(statement_module, "import_module", lambda name: Module)
+    measured = row.measure(Lab())
+    assert measured.check.outcome is Outcome.UNDECIDED
+    assert not measured.as_expected
+    assert measured.check.note == "broke off with FloatingPointError: overflow in layer 3"
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_index_is_complete(paper):
+    rows = index(paper)
+    names = [row.id for row in rows]
+    assert len(set(names)) == len(names)
+    for row in rows:
+        assert row.title, row.name
+        assert bool(row.why) == (row.expected is not Outcome.HOLDS), row.name
+        assert row.check in ("exact", "bound", "scale", "oracle", "none", "proof_step"), row.name
+
+
+def test_the_index_counts_what_the_papers_say():
+    assert {paper: len(index(paper)) for paper in PAPERS} == {
+        "zou2018": 84, "du2019": 66, "allenzhu2018": 138, "frei2019": 57,
+    }  # fmt: skip
+    assert len(statements()) == 301
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ids"),
+    [
+        ("zou2018.corollary_4_3", ["corollary_4_3"]),
+        ("zou2018.theorem_5_1", ["theorem_5_1"]),
+        ("zou2018.corollary_4", ["corollary_4_3", "corollary_4_6"]),
+    ],
+)
+def test_names(wanted, ids):
+    assert [one.id for one in statements(wanted)] == ids
+
+
+@pytest.mark.parametrize("wanted", ["zou2019", "zou2018.theorem_9", "zou2018.eq_3_1"])
+def test_unknown_names(wanted):
+    with pytest.raises(InputError, match=r"no paper|no checkable"):
+        statements(wanted)
+
+
+def test_laboratories_repeat_and_keep():
+    lab = Lab("standard", seed=1)
+    assert lab.pick(1, 2, 3) == 2
+    made_once = lab.keep("a", lambda: object())
+    assert lab.keep("a", lambda: object()) is made_once
+    assert (lab.rng("a", 1).normal(size=3) == Lab("standard", seed=1).rng("a", 1).normal(size=3)).all()
+    assert (lab.rng("a", 1).normal(size=3) != lab.rng("a", 2).normal(size=3)).all()
+    assert (lab.rng("a").normal(size=3) != Lab("standard", seed=2).rng("a").normal(size=3)).all()
+    with pytest.raises(InputError, match="quick, standard, deep"):
+        Lab("fast")

@@ -1,0 +1,80 @@
+"""Pages of a study: the verdict first, every statement with its command, reasons for what does not hold."""
+
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.papers.test_findings import BAD, FITTED, GOOD, OPEN, made
+from wideproof.errors import InputError
+from wideproof.papers.check import Outcome, conclude
+from wideproof.papers.statement import statements
+from wideproof.report import check_words as words
+from wideproof.report.check_pages import findings_html, findings_markdown, save_findings
+
+FOUND = made(conclude(GOOD, FITTED, hypotheses=[OPEN], assumptions=["C <b> = 1"]), BAD, OPEN)
+
+
+class Balanced(HTMLParser):
+    VOID = ("meta", "br", "img")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.ids += [value for key, value in attrs if key == "id"]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_html_is_whole_and_needs_nothing_else():
+    page = findings_html(FOUND)
+    parser = Balanced()
+    parser.feed(page)
+    assert not parser.open
+    assert len(set(parser.ids)) == len(parser.ids)
+    assert "<svg" in page
+    assert "C &lt;b&gt; = 1" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    for one in FOUND.measured:
+        assert f"wideproof check {one.statement.name}" in page
+
+
+def test_markdown_counts_and_explains():
+    page = findings_markdown(FOUND)
+    assert words.headline(FOUND) in page
+    assert "| Zou et al. 2018 | 84 | 78 | 3 | 1 | 1 | 1 |" in page
+    assert page.count(f"`{FOUND.measured[1].statement.name}`") == 1
+    widths = {line.count("|") - line.count("\\|") for line in page.splitlines() if line.startswith("| `zou2018.")}
+    assert widths == {5}
+
+
+def test_headline():
+    assert words.headline(FOUND) == (
+        "1 of 3 statements hold on real networks, 1 fails and 1 is undecided; 1 of them not as expected."
+    )
+    assert words.headline(made(GOOD)).endswith("nothing fails that should hold.")
+    assert words.headline(made(BAD, expected=Outcome.FAILS)).endswith("nothing fails that should hold.")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("theorem_4_1", "Theorem 4.1"), ("theorem_5_1_iii", "Theorem 5.1(iii)"), ("lemma_a_12", "Lemma A.12"),
+        ("eq_c_8", "Eq. C.8"), ("remark_4_2", "Remark 4.2"),
+    ],
+)  # fmt: skip
+def test_names_as_one_says_them(name, said):
+    (row,) = (one for one in statements("zou2018") if one.id == name)
+    assert words.spoken(row) == said
+
+
+def test_pages_are_files(tmp_path):
+    for name in ("page.html", "page.md"):
+        assert save_findings(FOUND, tmp_path / name).read_text()
+    with pytest.raises(InputError, match=r"\.html or \.md"):
+        save_findings(FOUND, tmp_path / "page.pdf")
+    assert not (tmp_path / "page.pdf").exists()
