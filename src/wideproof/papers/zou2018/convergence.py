@@ -17,7 +17,8 @@ WIDTH_NOTE = "the widths in the theorem (n^26 L^38 φ^-8 and more) cannot be rea
 
 def runs(lab: Lab, loss: str, batch: int | None) -> list[Run]:
     """Return trained networks, one per start."""
-    return [lab.run(loss, batch, draw, steps_for(lab, loss)) for draw in range(lab.pick(5, 6, 8))]
+    draws = lab.pick(3, 5, 8) if batch is None else lab.pick(5, 6, 8)
+    return [lab.run(loss, batch, draw, steps_for(lab, loss)) for draw in range(draws)]
 
 
 def steps_for(lab: Lab, loss: str) -> int:
@@ -134,7 +135,7 @@ def _time_to(lab: Lab, width: int, draw: int, n: int = 8, phi: float = 0.3, dept
 def remark_4_2(lab: Lab) -> Check:
     r"""Width and steps are polynomial in $n$, $1/\phi$ and $L$, and grow with $1/\epsilon$ no faster than linearly."""
     depths, sizes, gaps = (1, 2, 4), (4, 8, 16), np.array([0.05, 0.1, 0.4])
-    draws = range(lab.pick(4, 8, 8))
+    draws = range(lab.pick(3, 8, 8))
     in_depth = [[_time_to(lab, 128, k, depth=depth) for depth in depths] for k in draws]
     in_n = [[_time_to(lab, 128, k, n) for n in sizes] for k in draws]
     in_phi = [[_time_to(lab, 128, k, phi=gap) for gap in gaps] for k in draws]
