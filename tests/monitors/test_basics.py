@@ -32,6 +32,11 @@ def test_norms_of_matrices_and_operators(shape):
     assert operator_norm(shape, lambda v: a @ v, lambda v: a.T @ v) == pytest.approx(largest, rel=1e-9)
 
 
+def test_a_zero_matrix_has_norm_zero():
+    assert spectral_norm(np.zeros((250, 300))) == 0.0
+    assert spectral_norm(np.zeros((0, 3))) == 0.0
+
+
 def test_distances():
     start = {"W": RNG.normal(size=(4, 6))}
     moved = {"W": start["W"] + np.outer([1.0, 0, 0, 2.0], np.eye(6)[1])}

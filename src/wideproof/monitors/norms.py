@@ -22,8 +22,10 @@ def spectral_norm(matrix: ArrayLike) -> float:
     4.0
     """
     a = np.asarray(matrix, float)
+    if not a.any():
+        return 0.0
     if min(a.shape) <= SMALL:
-        return float(np.linalg.norm(a, 2)) if a.size else 0.0
+        return float(np.linalg.norm(a, 2))
     return operator_norm(a.shape, lambda v: a @ v, lambda v: a.T @ v)
 
 

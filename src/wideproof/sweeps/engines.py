@@ -60,7 +60,7 @@ def on_cluster(tasks: Sequence[Task], address: str) -> Iterator[Outcome]:
         client = Client(address, timeout=10, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(f"no Dask scheduler answers at {address}: {error}") from None
-    with client:
+    with client, client.as_current():
         futures = [client.submit(_attempt, task, key=task.digest, retries=TRIES, pure=True) for task in tasks]
         known = {task.digest: task for task in tasks}
         try:
