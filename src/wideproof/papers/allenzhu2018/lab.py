@@ -66,7 +66,7 @@ class Lab(study.Lab):
         self.length: int = 4
         self.lengths: tuple[int, ...] = self.pick((2, 4, 8, 16), (2, 4, 8, 16), (2, 4, 8, 16, 32))
         self.seeds: tuple[int, ...] = tuple(range(self.pick(3, 5, 10)))
-        self.many: tuple[int, ...] = tuple(range(self.pick(8, 8, 12)))
+        self.many: tuple[int, ...] = tuple(range(self.pick(8, 16, 16)))
 
     def data(
         self,

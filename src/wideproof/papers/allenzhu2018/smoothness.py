@@ -130,7 +130,7 @@ def eq_7_1(lab: Lab) -> Check:
             right.append(total / size)
             entries.append(np.abs(extra).max())
             sizes.append(np.linalg.norm(left[-1], axis=-1).max())
-    flips = np.array([[_flips(lab, m, seed) for m in lab.widths] for seed in lab.seeds], float)
+    flips = np.array([[_flips(lab, m, seed) for m in lab.widths] for seed in lab.many], float)
     return conclude(
         identity("change of the last states over ||W'||, against the sum", left, right, tolerance=1e-6),
         at_most("entries of D''", entries, 1 + 1e-12),
