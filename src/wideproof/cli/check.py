@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,8 +39,12 @@ def check_command(
     wanted: Wanted = None,
     study: Study = "quick",
     seed: Seed = 0,
+    workers: Annotated[int | None, typer.Option(help="Processes, a paper each (default: 2).", min=1)] = None,
     listing: Annotated[bool, typer.Option("--list", help="Only list the statements.")] = False,
-    report: Annotated[Path | None, typer.Option(help="Write a page: .html with figures, or .md.")] = None,
+    report: Annotated[
+        list[Path] | None,
+        typer.Option(help="Write a page: .html with figures, or .md; may be given twice.", show_default=False),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Measure the theorems, lemmas and claims of four papers on real networks.
@@ -57,23 +62,23 @@ def check_command(
     if listing:
         _list(chosen) if not json else print_json([describe(one) for one in chosen])
         return
-    if report is not None:
+    for page in report or []:
         from wideproof.report.check_pages import require_page_path
 
-        require_page_path(report)
+        require_page_path(page)
     console = Console(highlight=False)
     with _watch(console, len(chosen), json) as progress:
-        found = examine(chosen, study, seed, progress)
-    if report is not None:
+        found = examine(chosen, study, seed, progress, workers or min(2, os.cpu_count() or 1))
+    for page in report or []:
         from wideproof.report.check_pages import save_findings
 
-        save_findings(found, report)
+        save_findings(found, page)
     if json:
         print_json(found.to_dict())
     else:
         _show(console, found)
-        if report is not None:
-            console.print(f"report in {report}", markup=False, soft_wrap=True)
+        for page in report or []:
+            console.print(f"report in {page}", markup=False, soft_wrap=True)
     broken = any(one.broken for one in found.surprises)
     raise typer.Exit(2 if broken else 1 if found.surprises else 0)
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from wideproof.papers.check import Check, Outcome
+from wideproof.papers.parallel import measure_beside, measure_here
 from wideproof.papers.slopes import Slope
-from wideproof.papers.statement import Measured, Statement, laboratory
+from wideproof.papers.statement import Measured, Statement
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,11 @@ def examine(
     study: str = "quick",
     seed: int = 0,
     progress: Callable[[Measured], None] | None = None,
+    workers: int = 1,
 ) -> Findings:
     """Measure statements, one laboratory for each paper; `progress` sees each result as it comes.
+
+    With several `workers` the papers are measured in processes side by side; the numbers are the same.
 
     Examples
     --------
@@ -66,13 +70,15 @@ def examine(
     'holds'
     """
     start = time.perf_counter()
-    labs = {paper: laboratory(paper, study, seed) for paper in dict.fromkeys(one.paper for one in wanted)}
-    measured = []
-    for one in wanted:
-        measured.append(one.measure(labs[one.paper]))
+    several = workers > 1 and len({one.paper for one in wanted}) > 1
+    results = measure_beside(wanted, study, seed, workers) if several else measure_here(wanted, study, seed)
+    found: dict[str, Measured] = {}
+    for measured in results:
+        found[measured.statement.name] = measured
         if progress is not None:
-            progress(measured[-1])
-    return Findings(study, seed, tuple(measured), time.perf_counter() - start)
+            progress(measured)
+    ordered = tuple(found[one.name] for one in wanted)
+    return Findings(study, seed, ordered, time.perf_counter() - start)
 
 
 def describe(one: Statement) -> dict[str, str]:
