@@ -20,10 +20,10 @@ demo: $(VENV)/.installed  ## prove that a network fits handwritten digits, about
 	@echo "Open $(DEMO)/report.html for the report."
 
 test: $(VENV)/.dev  ## run the tests, without the slow ones
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" --doctest-modules --doctest-glob=README.md src README.md tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" --doctest-modules --doctest-glob=README.md src README.md tests
 
 test-all: $(VENV)/.dev  ## run all tests, minutes
-	$(BIN)/python -m pytest -n $(WORKERS) --doctest-modules --doctest-glob=README.md src README.md tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --doctest-modules --doctest-glob=README.md src README.md tests
 
 lint: $(VENV)/.dev  ## check style and format
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """Published and independently measured reference values for the main text and Appendices A and B.
 
 Not reproduced to the digit, since they depend on the tokens drawn: the kernel's extreme eigenvalues over m (0.2269 and
-9.318 for three sequences of length 5; ours 0.15 to 0.3 and 5 to 12 over draws) and its least eigenvalue at a given
+9.318 for three sequences of length 5) and its least eigenvalue at a given
 separation, of which the local exponents are compared instead.
 """
 

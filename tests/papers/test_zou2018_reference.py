@@ -100,8 +100,6 @@ def test_adversarial_flips_have_the_predicted_constant():
 def test_gaussian_moves_flip_a_quarter_of_tau_m():
     cases = [moves.near(LAB, "gaussian", 256, k, 0.1) for k in range(4)]
     share = np.mean([(c.after.mask(1) != c.before.mask(1)).mean() for c in cases]) / 0.1
-    # measured 0.1 rather than 0.2 to 0.3: in layer 1 the move of a 6 x 256 matrix of spectral norm τ spreads τ over
-    # √256 units and 6 inputs; in layer 2, between square matrices, the expected value is seen
     second = np.mean([(c.after.mask(2) != c.before.mask(2)).mean() for c in cases]) / 0.1
     assert 0.1 < share < 0.35
     assert 0.1 < second < 0.45

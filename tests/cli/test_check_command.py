@@ -1,0 +1,116 @@
+"""`wideproof check`, `errata`, `cite` and `sweep` as a person types them."""
+
+import json
+
+import pytest
+
+from tests.sweeps.making import TINY
+from wideproof.papers import PAPERS, statements
+from wideproof.papers.check import Outcome, at_most
+
+
+def test_the_list_covers_every_checkable_statement(cli):
+    answer = cli("check", "--list", "--json")
+    rows = json.loads(answer.out)
+    assert answer.code == 0
+    assert len(rows) == 301
+    assert {(row["paper"], row["id"]) for row in rows} == {(one.paper, one.id) for one in statements()}
+    for row in rows:
+        assert {"paper", "id", "kind", "check", "title"} <= row.keys()
+        assert row["title"]
+    assert "theorem_5_1_iii" in cli("check", "zou2018", "--list").out
+
+
+def test_one_statement(cli):
+    answer = cli("check", "zou2018.lemma_c_1")
+    assert answer.code == 0, answer
+    assert answer.out.startswith("holds     zou2018.lemma_c_1")
+    assert "1 of 1 statements hold" in answer.out
+    assert "Study quick" in answer.out
+
+
+def test_json_and_pages(cli, tmp_path):
+    answer = cli("check", "zou2018.lemma_d_2", "--json", "--report", "a.html", "--report", "a.md")
+    found = json.loads(answer.out)
+    assert found["counts"] == {"zou2018": {"holds": 1, "fails": 0, "undecided": 0}}
+    assert "Lemma D.2" in (tmp_path / "a.html").read_text()
+    assert "`lemma_d_2`" in (tmp_path / "a.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected", "code"),
+    [(at_most("a", 3.0, 2.0), "holds", 1), (at_most("a", 3.0, 2.0), "fails", 0), (at_most("a", 1.0, 2.0), "fails", 1)],
+)
+def test_exit_codes_say_whether_anything_is_wrong(cli, monkeypatch, outcome, expected, code):
+    from wideproof.papers import zou2018
+
+    monkeypatch.setattr(zou2018, "lemma_c_1", lambda lab: outcome)
+    row = statements("zou2018.lemma_c_1")[0]
+    object.__setattr__(row, "expected", Outcome(expected))
+    try:
+        assert cli("check", "zou2018.lemma_c_1").code == code
+    finally:
+        object.__setattr__(row, "expected", Outcome.HOLDS)
+
+
+def test_a_computation_that_breaks_off(cli, monkeypatch):
+    from wideproof.papers import zou2018
+
+    def broken(lab):
+        raise FloatingPointError("overflow")
+
+    monkeypatch.setattr(zou2018, "lemma_c_1", broken)
+    answer = cli("check", "zou2018.lemma_c_1")
+    assert answer.code == 2
+    assert "broke off with FloatingPointError: overflow" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("check", "zou2019"), "there is no paper 'zou2019'"),
+        (("check", "zou2018.theorem_99"), "no checkable statement 'theorem_99'"),
+        (("check", "zou2018.lemma_c_1", "--study", "fast"), "a study is quick, standard, deep"),
+        (("check", "zou2018.lemma_c_1", "--report", "page.pdf"), ".html or .md"),
+        (("errata", "zou2019"), "there is no paper"),
+        (("errata", "zou2018", "--report", "list.txt"), ".md file"),
+        (("cite", "zou2019"), "nothing to cite as 'zou2019'"),
+        (("sweep", "nothing.toml"), "no study file"),
+        (("sweep", "lazy-width", "--workers", "0"), "--workers"),
+    ],
+)
+def test_mistakes_are_one_sentence(cli, tmp_path, arguments, said):
+    answer = cli(*arguments)
+    assert answer.code == 2
+    assert said in answer.err.replace("\n", " ")
+    assert not list(tmp_path.iterdir())
+
+
+def test_cite(cli):
+    assert cli("cite").out.count("@") == len(PAPERS) + 1
+    assert "Difan" in cli("cite", "zou2018").out
+
+
+def test_a_sweep(cli, tmp_path):
+    (tmp_path / "tiny.toml").write_text(TINY)
+    answer = cli("sweep", "tiny.toml", "--out", "out")
+    assert answer.code == 0, answer
+    assert "6 tasks done, 0 kept" in answer.out
+    assert (tmp_path / "out" / "report.html").exists()
+    again = json.loads(cli("sweep", "tiny.toml", "--out", "out", "--json").out)
+    assert (again["kept"], again["done"]) == (6, 0)
+    assert again["exponents"][0]["quantity"] == "distance"
+
+
+def test_a_sweep_with_too_many_tasks_asks_first(cli, tmp_path):
+    (tmp_path / "many.toml").write_text(TINY.replace("seed = 3", "seed = 5000000"))
+    answer = cli("sweep", "many.toml")
+    assert answer.code == 2
+    assert "10,000,000 tasks" in answer.err
+    assert "--yes" in answer.err
+    assert not (tmp_path / "tiny").exists()
+
+
+def test_bundled_sweeps_are_listed(cli):
+    assert "lazy-width" in cli("sweep", "--list").out
+    assert "depth" in json.loads(cli("sweep", "--list", "--json").out)
