@@ -19,11 +19,12 @@ demo: $(VENV)/.installed  ## prove that a network fits handwritten digits, about
 	$(BIN)/wideproof prove --out $(DEMO)
 	@echo "Open $(DEMO)/report.html for the report."
 
+# One thread of BLAS for each worker: two of them on two cores with two threads each take three times as long.
 test: $(VENV)/.dev  ## run the tests, without the slow ones
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" --doctest-modules --doctest-glob=README.md src README.md tests
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" --doctest-modules --doctest-glob=README.md src README.md tests
 
 test-all: $(VENV)/.dev  ## run all tests, minutes
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --doctest-modules --doctest-glob=README.md src README.md tests
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --doctest-modules --doctest-glob=README.md src README.md tests
 
 lint: $(VENV)/.dev  ## check style and format
 	$(BIN)/ruff check .

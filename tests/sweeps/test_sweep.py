@@ -202,6 +202,7 @@ def test_a_cluster_gives_the_same_bits_and_survives_a_worker(study, unbroken, tm
     assert tree(done.folder / "results.zarr") == tree(whole.folder / "results.zarr")
 
 
+@pytest.mark.slow
 def test_no_cluster_there(study, tmp_path):
     pytest.importorskip("distributed")
     with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
