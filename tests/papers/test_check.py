@@ -98,6 +98,7 @@ def test_the_interval_of_a_slope_covers_the_truth():
     for _ in range(400):
         y = X**-0.5 * np.exp(0.3 * rng.normal(size=(6, 4)))
         slope = scales("a", "m", X, y, 0.0).slope
+        assert slope is not None
         missed += not slope.low <= -0.5 <= slope.high
     assert 5 <= missed <= 38  # 20 expected, 4 standard deviations
 
@@ -107,6 +108,7 @@ def test_the_interval_of_one_line_covers_the_truth():
     missed = 0
     for _ in range(400):
         slope = scales("a", "m", X, X**-0.5 * np.exp(0.3 * rng.normal(size=4)), 0.0).slope
+        assert slope is not None
         missed += not slope.low <= -0.5 <= slope.high
     assert 5 <= missed <= 38
 

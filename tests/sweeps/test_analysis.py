@@ -81,9 +81,11 @@ def test_fractions():
 def test_every_figure_can_be_drawn(kind):
     if kind in ("slope", "factor"):
         drawn = draw(results(), Figure(kind=kind, quantity="distance", x="width", printed=-0.5))
+        assert drawn is not None
         assert len(drawn.exponents) == 2
     else:
         drawn = draw(phases(), Figure(kind=kind, quantity="reached", x="n", y="width"))
+    assert drawn is not None
     assert drawn.figure.axes
 
 

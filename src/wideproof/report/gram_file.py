@@ -68,7 +68,7 @@ def require_gram_path(path: Path) -> None:
 
 
 def _write_zarr(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
-    import zarr  # pyright: ignore[reportMissingImports]
+    import zarr
 
     with new_folder(path) as folder:
         root = zarr.open_group(str(folder), mode="w")
