@@ -38,7 +38,7 @@ def findings_html(found: Findings) -> str:
     """Return the whole study as one HTML document that needs nothing else."""
     figures = {
         one.statement.name: [
-            inline_svg(slope_figure(slope), f"{one.statement.name.replace('.', '-')}-{k}", leaf.title)
+            (leaf.title, inline_svg(slope_figure(slope), f"{one.statement.name.replace('.', '-')}-{k}", leaf.title))
             for k, (leaf, slope) in enumerate(_slopes(one.check))
         ]
         for one in found.measured
