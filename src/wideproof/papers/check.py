@@ -258,7 +258,10 @@ def conclude(
     outcomes = [part.outcome for part in parts]
     outcome = next((o for o in (Outcome.FAILS, Outcome.UNDECIDED) if o in outcomes), Outcome.HOLDS)
     leaves = [leaf for part in parts for leaf in part.leaves()]
-    worst = min((leaf for leaf in leaves if leaf.outcome is outcome), key=_room)
+    # An exponent says more than an inequality with its constant; then what has the least room.
+    worst = min(
+        (leaf for leaf in leaves if leaf.outcome is outcome), key=lambda leaf: (leaf.slope is None, _room(leaf))
+    )
     if len(parts) == 1 and not parts[0].parts:
         (only,) = parts
         return replace(
