@@ -33,14 +33,14 @@ QUICK = (
 LIBSVM = {"check_sample_weight_equivalence_on_dense_data": "libsvm stops within a tolerance"}
 
 
-def expected(estimator):
-    return LIBSVM if getattr(estimator, "method", "") == "svc" else {}
-
-
-@parametrize_with_checks(
-    [NTKRegressor(), NTKClassifier(), NTKClassifier(method="svc")], expected_failed_checks=expected
-)
+@parametrize_with_checks([NTKRegressor(), NTKClassifier()])
 def test_kernel_estimators_keep_the_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([NTKClassifier(method="svc")], expected_failed_checks=lambda estimator: LIBSVM)
+def test_support_vectors_keep_the_contract(estimator, check):
     check(estimator)
 
 

@@ -8,7 +8,7 @@ from wideproof.papers.allenzhu2018 import fake_gradient, randomness, semismooth
 from wideproof.papers.allenzhu2018.lab import Lab, Start
 from wideproof.papers.slopes import fit_slope
 
-pytestmark = pytest.mark.xdist_group("allenzhu2018")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("allenzhu2018")]
 
 LAB = Lab("quick")
 WIDTHS = (256, 512, 1024, 2048)

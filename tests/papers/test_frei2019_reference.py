@@ -28,7 +28,7 @@ from wideproof.monitors.residual import (
 from wideproof.networks import ResidualReLU
 from wideproof.training import Recipe, train
 
-pytestmark = pytest.mark.xdist_group("frei2019 reference")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frei2019 reference")]
 
 
 def start(network, seed=0):

@@ -17,7 +17,7 @@ from wideproof.papers.zou2018.lab import Lab, look, margin_loss, slopes, values
 from wideproof.papers.zou2018.starts import relu_correlation
 from wideproof.training import Recipe, train
 
-pytestmark = pytest.mark.xdist_group("zou2018")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zou2018")]
 LAB = Lab("quick")
 
 
