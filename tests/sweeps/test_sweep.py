@@ -16,6 +16,7 @@ from tests.sweeps.making import TINY, tree
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
 from wideproof.sweeps import engines, read_study, sweep
+from wideproof.sweeps import task as task_module
 from wideproof.sweeps.page import save_page
 from wideproof.sweeps.store import Store
 from wideproof.sweeps.task import Work, tasks_of
@@ -112,6 +113,18 @@ def test_a_task_that_fails_does_not_end_the_others(study, tmp_path):
     assert save_page(done).exists()
     again = sweep(wrong, tmp_path / "out")
     assert (again.kept, again.done, len(again.failed)) == (1, 0, 1)
+
+
+def test_an_interrupted_task_is_not_kept(study, tmp_path, monkeypatch):
+    """Ctrl-C in the middle of a training run: half a run is no result."""
+
+    def interrupted(network, data, recipe):
+        return train(network, data, recipe, progress=lambda now: os.kill(os.getpid(), signal.SIGINT))
+
+    monkeypatch.setattr(task_module, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(study, tmp_path / "out")
+    assert not list((tmp_path / "out" / "tasks").iterdir())
 
 
 def test_the_page(unbroken):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import queue
+import signal
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from wideproof.errors import JobError
 from wideproof.papers.statement import PAPERS, Measured, Statement, laboratory
+from wideproof.training.train import raising_interrupts
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -25,7 +27,7 @@ def measure_here(wanted: Sequence[Statement], study: str, seed: int) -> Iterator
     The matrices are small: a second thread inside one product costs more than it brings, three times more on two cores.
     """
     labs = {paper: laboratory(paper, study, seed) for paper in dict.fromkeys(one.paper for one in wanted)}
-    with threadpool_limits(1, "blas"):
+    with threadpool_limits(1, "blas"), raising_interrupts():
         for one in wanted:
             yield one.measure(labs[one.paper])
 
@@ -56,10 +58,11 @@ def measure_beside(wanted: Sequence[Statement], study: str, seed: int, workers: 
                 yield found
     finally:
         for process in running.values():
-            process.terminate()
+            process.kill()
 
 
 def _serve(wanted: Sequence[Statement], study: str, seed: int, results: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the process that waits for this one answers it
     for measured in measure_here(wanted, study, seed):
         results.put(measured)
     results.put(wanted[0].paper)

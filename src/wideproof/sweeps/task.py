@@ -19,7 +19,7 @@ from wideproof.networks import Network, build
 from wideproof.sweeps.measures import find_measure
 from wideproof.sweeps.study import Study
 from wideproof.training import Recipe, Run, train
-from wideproof.training.train import begin
+from wideproof.training.train import begin, raising_interrupts
 
 MEANING = 1  # raised when the same task would give other numbers, so that old results are not taken for new ones
 
@@ -100,7 +100,8 @@ class Work:
 def execute(task: Task) -> dict[str, float]:
     """Carry a task out and return what was measured, in the order of the measures' names."""
     work = Work(json.loads(task.settings))
-    return {name: float(find_measure(name)(work)) for name in task.measures}
+    with raising_interrupts():
+        return {name: float(find_measure(name)(work)) for name in task.measures}
 
 
 @lru_cache(maxsize=16)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -372,10 +373,23 @@ def _progress(seen: list[tuple[np.ndarray, dict[str, np.ndarray]]], step: int, s
     return Progress(step, steps, float(loss), float(error), rate)
 
 
+_RAISE: ContextVar[bool] = ContextVar("raise_interrupts", default=False)
+
+
+@contextlib.contextmanager
+def raising_interrupts() -> Iterator[None]:
+    """Let Ctrl-C raise inside `train`, for callers to whom half a run is worth nothing."""
+    token = _RAISE.set(True)
+    try:
+        yield
+    finally:
+        _RAISE.reset(token)
+
+
 @contextlib.contextmanager
 def _stop_request() -> Iterator[Callable[[], bool]]:
     """Turn Ctrl-C and a polite kill into a request to stop after the current chunk; a second one stops at once."""
-    if threading.current_thread() is not threading.main_thread():
+    if _RAISE.get() or threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
     asked = threading.Event()
