@@ -80,24 +80,39 @@ def accuracy(task: Task, choice: Choice, split: Split) -> float:
     return float(np.mean(choice.label(split) == task.y[split[1]]))
 
 
-def support_vectors(matrix: np.ndarray, y: np.ndarray, cost: float) -> Callable[[Split], np.ndarray]:
+class Parts:
+    """A kernel matrix on all points, and its parts for one split: training with training, test with training."""
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        self.matrix = matrix
+        self.held: tuple[Split, np.ndarray, np.ndarray] | None = None
+
+    def __call__(self, split: Split) -> tuple[np.ndarray, np.ndarray]:
+        """Return the parts of `split`, those of the last one without work."""
+        if self.held is None or self.held[0] is not split:
+            train, test = split
+            self.held = split, self.matrix[np.ix_(train, train)], self.matrix[np.ix_(test, train)]
+        return self.held[1], self.held[2]
+
+
+def support_vectors(parts: Parts, y: np.ndarray, cost: float) -> Callable[[Split], np.ndarray]:
     def label(split: Split) -> np.ndarray:
-        train, test = split
+        train, test = parts(split)
         model = SVC(kernel="precomputed", C=cost, max_iter=MOST_ITERATIONS, cache_size=400)
-        return model.fit(matrix[np.ix_(train, train)], y[train]).predict(matrix[np.ix_(test, train)])
+        return model.fit(train, y[split[0]]).predict(test)
 
     return label
 
 
-def signs_by_ridge(matrix: np.ndarray, y: np.ndarray, ridge: float) -> Callable[[Split], np.ndarray]:
+def signs_by_ridge(parts: Parts, y: np.ndarray, ridge: float) -> Callable[[Split], np.ndarray]:
     classes = np.unique(y)
 
     def label(split: Split) -> np.ndarray:
-        train, test = split
-        codes = np.where(y[train][:, None] == classes, 1.0, -1.0)
-        regularized = matrix[np.ix_(train, train)] + ridge * np.eye(len(train))
+        train, test = parts(split)
+        codes = np.where(y[split[0]][:, None] == classes, 1.0, -1.0)
+        regularized = train + ridge * np.eye(len(train))
         dual = scipy.linalg.solve(regularized, codes, assume_a="pos", overwrite_a=True, check_finite=False)
-        return classes[np.argmax(matrix[np.ix_(test, train)] @ dual, axis=1)]
+        return classes[np.argmax(test @ dual, axis=1)]
 
     return label
 
@@ -109,20 +124,21 @@ def ntk(task: Task) -> Iterator[Choice]:
             for place, fixed in enumerate(sorted({0, depth - 1, depth})):
                 matrix = LimitKernel(depth=depth, fixed_layers=fixed)(x)
                 matrix /= np.trace(matrix) / len(matrix)
+                parts = Parts(matrix)
                 words = f"depth {depth}, {fixed} fixed, {'constant' if constant else 'as given'}"
                 for k, cost in enumerate(COSTS):
-                    label = support_vectors(matrix, task.y, cost)
+                    label = support_vectors(parts, task.y, cost)
                     yield Choice("svc", (constant, depth, place, k), f"{words}, C {cost:g}", label)
                 for k, ridge in enumerate(RIDGES):
-                    label = signs_by_ridge(matrix, task.y, ridge)
+                    label = signs_by_ridge(parts, task.y, ridge)
                     yield Choice("ridge", (constant, depth, place, k), f"{words}, ridge {ridge:g}", label)
 
 
 def rbf(task: Task) -> Iterator[Choice]:
     for j, gamma in enumerate(GAMMAS):
-        matrix = rbf_kernel(task.x, gamma=gamma)
+        parts = Parts(rbf_kernel(task.x, gamma=gamma))
         for k, cost in enumerate(RBF_COSTS):
-            label = support_vectors(matrix, task.y, cost)
+            label = support_vectors(parts, task.y, cost)
             yield Choice("svc", (j, k), f"C {cost:g}, gamma {gamma:g}", label)
 
 

@@ -9,9 +9,10 @@ No Jacobian is formed, and weights shared over time or position are summed exact
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import jax
@@ -25,7 +26,7 @@ from wideproof.errors import InputError
 from wideproof.kernels.result import Gram
 from wideproof.kernels.sharded import assemble
 from wideproof.kernels.tiles import Kernel
-from wideproof.kernels.uses import Uses, plan_uses
+from wideproof.kernels.uses import AnyArray, Uses, plan_uses
 from wideproof.networks import Network, linearize
 from wideproof.precision import as_dtype, double
 
@@ -74,10 +75,9 @@ def gram(
         kernel = finite_kernel(network, len(left), chosen, by_weight)
         found = assemble(kernel, state, left, right, memory)
     if by_weight:
-        found["total"] = sum(found.values(), start=jnp.zeros((), dtype))
+        found["total"] = reduce(operator.add, found.values())
     error = _rounding(kernel, found["total"], precision, right is None)
-    if not on_device:
-        found = {key: np.asarray(matrix) for key, matrix in found.items()}
+    found = {key: jnp.asarray(matrix) if on_device else np.asarray(matrix) for key, matrix in found.items()}
     total = found.pop("total")
     return Gram(total, chosen, "finite", precision, jax.default_backend(), error, found)
 
@@ -107,17 +107,30 @@ class FiniteKernel(Kernel):
         """Rows that one example has in the largest matrix product: its outputs times the places that reach them."""
         return max(uses.product_rows(self.outputs) for _, uses in self.uses)
 
-    def record(self, state: Any, x: Array) -> dict[str, tuple[Array, ...]]:
-        """Return inputs and cotangents of every use (or the gradients), per weight."""
-        u, b = taps(self.network, state, x, tuple(name for name, _ in self.uses))
-        return {name: uses.record(u[name], b[name]) for name, uses in self.uses}
+    @property
+    def host(self) -> bool:
+        """Sums over pairs of places are faster by XLA, plain products by BLAS."""
+        return all(uses.plain for _, uses in self.uses)
 
-    def block(self, state: Any, left: Any, right: Any) -> dict[str, Array]:
+    def record(self, state: Any, x: Array) -> dict[str, tuple[Array, ...]]:
+        """Return inputs and cotangents of every use, per weight."""
+        u, b = taps(self.network, state, x, tuple(name for name, _ in self.uses))
+        return {name: (u[name], b[name]) for name, _ in self.uses}
+
+    def keep(self, record: dict[str, tuple[AnyArray, ...]]) -> dict[str, tuple[AnyArray, ...]]:
+        """Return inputs and cotangents of every use, or the gradients, per weight."""
+        return {name: uses.record(*record[name]) for name, uses in self.uses}
+
+    def block(self, state: Any, left: Any, right: Any) -> dict[str, AnyArray]:
         """Return the Gram matrix between two sets of records."""
-        parts = {name: uses.block(left[name], right[name]) for name, uses in self.uses}
-        if not self.by_weight:
-            parts = {"total": sum(parts.values(), start=jnp.zeros((), next(iter(parts.values())).dtype))}
-        return {key: part.transpose(1, 0, 3, 2).reshape(part[:, :, 0, 0].size, -1) for key, part in parts.items()}
+        parts: dict[str, AnyArray] = {}
+        for name, uses in self.uses:
+            key, part = name if self.by_weight else "total", uses.block(left[name], right[name])
+            if key in parts:
+                parts[key] += part
+            else:
+                parts[key] = part
+        return parts
 
     def pair_bytes(self, left: Any) -> float:
         """Return the bytes of temporaries for one pair of examples."""
@@ -187,9 +200,9 @@ def _pull_nan(network: Network, state: dict[str, Array], x: Array, names: tuple[
     return {name: jnp.isnan(b[name][0]).any(axis=-1) for name in names}
 
 
-def _rounding(kernel: FiniteKernel, matrix: Array, precision: str, symmetric: bool) -> float:
+def _rounding(kernel: FiniteKernel, matrix: AnyArray, precision: str, symmetric: bool) -> float:
     r"""Bound $\|G - \hat G\|_2$ by unit roundoff x summed terms x trace: see `docs/gram.md`."""
-    scale = jnp.trace(matrix) if symmetric else math.sqrt(matrix.size) * jnp.abs(matrix).max()
+    scale = matrix.trace() if symmetric else math.sqrt(matrix.size) * max(matrix.max(), -matrix.min())
     return ROUNDOFF[precision] * kernel.terms * float(scale)
 
 

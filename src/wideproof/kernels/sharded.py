@@ -20,20 +20,20 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
 from wideproof.errors import InputError, JobError
-from wideproof.kernels import tiles
+from wideproof.kernels import host, tiles
 from wideproof.kernels.tiles import Kernel, examples
 
 AXIS = "shares"
 
 
-def assemble(
-    kernel: Kernel, state: Any, x: Any, other: Any | None = None, memory: int | None = None
-) -> dict[str, Array]:
-    """Return the kernel matrices, tile by tile on one device, by the ring where JAX sees several.
+def assemble(kernel: Kernel, state: Any, x: Any, other: Any | None = None, memory: int | None = None) -> dict[str, Any]:
+    """Return the kernel matrices: by tiles on one device or on the processor, by the ring where JAX sees several.
 
     With several processes all must call this with the same data; each gets the whole matrix.
     """
     if jax.device_count() == 1:
+        if kernel.host and jax.default_backend() == "cpu":
+            return host.assemble(kernel, state, x, other, memory)
         return tiles.assemble(kernel, state, x, other, memory)
     try:
         return _ring(kernel, state, x, other, memory)
@@ -82,9 +82,9 @@ def _program(kernel: Kernel, mesh: Mesh, chunk: int, n: int) -> Any:
 
 def _share(kernel: Kernel, chunk: int, count: int, state: Any, x: Any, other: Any | None) -> dict[str, Array]:
     """Compute one device's rows."""
-    mine = kernel.record(state, x)
+    mine = kernel.keep(kernel.record(state, x))
     if other is not None:
-        return _blocks(kernel, chunk, state, mine, kernel.record(state, other))
+        return _blocks(kernel, chunk, state, mine, kernel.keep(kernel.record(state, other)))
     home, size = lax.axis_index(AXIS), kernel.rows * examples(x)
     dtype = jax.tree.leaves(x)[0].dtype
     rows = {key: jnp.zeros((size, size * count), dtype) for key in kernel.keys}

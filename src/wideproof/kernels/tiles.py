@@ -1,15 +1,15 @@
 """Any kernel matrix from tiles: half of them where it is symmetric, in a stated amount of working memory.
 
-A kernel says two things: what to keep of each example (`record`), and how the records of two sets of examples
-make a block of the matrix (`block`). Finite networks and infinite-width limits are both of this form, so the
-tiles here, and the ring of devices in `sharded`, serve both.
+A kernel says two things: what to keep of each example (`record`, `keep`), and how the records of two sets of
+examples make a block of the matrix (`block`). Finite networks and infinite-width limits are both of this form, so the
+tiles here, the threads in `host` and the ring of devices in `sharded` serve both.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -54,12 +54,21 @@ class Kernel(ABC):
         """Rows that one example has in the largest matrix product of `block`."""
         return self.rows
 
-    @abstractmethod
-    def record(self, state: Any, x: Any) -> Any:
-        """Return what is kept of the examples `x`: a pytree of arrays with the examples along the first axis."""
+    @property
+    def host(self) -> bool:
+        """Whether `keep` and `block` are mostly large products, and take NumPy arrays too: see `host`."""
+        return False
 
     @abstractmethod
-    def block(self, state: Any, left: Any, right: Any) -> dict[str, Array]:
+    def record(self, state: Any, x: Any) -> Any:
+        """Return what a pass over the examples `x` leaves: arrays with the examples along the first axis."""
+
+    def keep(self, record: Any) -> Any:
+        """Return what is kept of a record, example by example; by default all of it."""
+        return record
+
+    @abstractmethod
+    def block(self, state: Any, left: Any, right: Any) -> dict[str, Any]:
         """Return the blocks between two sets of records, each `(rows * n, rows * m)`."""
 
     @abstractmethod
@@ -76,9 +85,10 @@ def assemble(
     bytes, the records and the temporaries of a tile; the matrices themselves come on top.
     """
     plan = plan_tiles(kernel, state, x, other, memory)
-    rows, columns = _side(kernel, state, x, plan), None
+    take = partial(_record, kernel, state)
+    rows, columns = Side(take, x, plan), None
     if other is not None:
-        columns = _side(kernel, state, other, plan)
+        columns = Side(take, other, plan)
     shape = (kernel.rows * examples(x), kernel.rows * examples(x if other is None else other))
     result = {key: jnp.zeros(shape, jax.tree.leaves(x)[0].dtype) for key in kernel.keys}
     parts = min(PARTS, max(1, kernel.product_rows * rows.tile // SMALLEST_PART))
@@ -105,6 +115,15 @@ def examples(x: Any) -> int:
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """Rows of the products of a tile, least and most, and how many tiles are at work at a time."""
+
+    smallest: int
+    largest: int
+    workers: int = 1
+
+
+@dataclass(frozen=True)
 class Plan:
     """How many examples make a tile, and whether the records of all examples are kept."""
 
@@ -112,16 +131,21 @@ class Plan:
     keep: bool
 
 
-def plan_tiles(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | None) -> Plan:
+def plan_tiles(
+    kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | None, sizes: Sizes | None = None
+) -> Plan:
     """Choose the tile from the memory and from what products like."""
+    if sizes is None:
+        sizes = Sizes(SMALLEST_TILE, LARGEST_ON_CPU if jax.default_backend() == "cpu" else LARGEST_TILE)
     memory = default_memory() if memory is None else memory
     example, pair = need(kernel, state, x)
+    pair *= sizes.workers
     longest, count = examples(x), examples(x)
     if other is not None:
         longest, count = max(longest, examples(other)), count + examples(other)
     keep = example * count <= memory / 2
     # Recording a tile needs about as much again as it leaves behind.
-    available, side = (memory - example * count, 0.0) if keep else (memory, 3.0 * example)
+    available, side = (memory - example * count, 0.0) if keep else (memory, (2.0 + sizes.workers) * example)
     tile = int((-side + math.sqrt(side**2 + 4 * pair * available)) / (2 * pair))
     if tile < 1:
         raise InputError(
@@ -129,8 +153,7 @@ def plan_tiles(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: in
             f"give at least that, and better {math.ceil(64 * 64 * pair + 64 * side)} for tiles of 64 examples"
         )
     most = kernel.product_rows * longest
-    largest = LARGEST_ON_CPU if jax.default_backend() == "cpu" else LARGEST_TILE
-    rows = min(max(-(-most // FEWEST_TILES), SMALLEST_TILE), largest)
+    rows = min(max(-(-most // FEWEST_TILES), sizes.smallest), sizes.largest)
     return Plan(min(tile, max(1, rows // kernel.product_rows)), keep)
 
 
@@ -144,37 +167,36 @@ def need(kernel: Kernel, state: Any, x: Any) -> tuple[int, float]:
 def _need(kernel: Kernel, tree: Any, shapes: tuple[tuple[tuple[int, ...], Any], ...]) -> tuple[int, float]:
     state, x = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), x)
-    record = jax.eval_shape(kernel.record, state, one)
+    record = jax.eval_shape(lambda state, one: kernel.keep(kernel.record(state, one)), state, one)
     example = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(record))
     return example, kernel.pair_bytes(record)
 
 
-class _side:
+class Side:
     """One side of the matrix in tiles of one size; the last one reaches back, so that all have the same shape."""
 
-    def __init__(self, kernel: Kernel, state: Any, x: Any, plan: Plan) -> None:
-        self.kernel, self.state, self.x = kernel, state, x
+    def __init__(self, take: Callable[[Any], Any], x: Any, plan: Plan) -> None:
+        self.take, self.x = take, x
         n = examples(x)
         count = -(-n // plan.tile)
         self.tile = min(-(-n // count), n)
         self.starts = [min(i * self.tile, n - self.tile) for i in range(count)]
-        self.kept = [self._record(start) for start in self.starts] if plan.keep else None
+        self.kept = [self._take(start) for start in self.starts] if plan.keep else None
 
-    def _record(self, start: int) -> Any:
-        cut = jax.tree.map(lambda leaf: leaf[start : start + self.tile], self.x)
-        return _record(self.kernel, self.state, cut)
+    def _take(self, start: int) -> Any:
+        return self.take(jax.tree.map(lambda leaf: leaf[start : start + self.tile], self.x))
 
     def tiles(self, until: int | None = None) -> Iterator[tuple[int, Any]]:
         """Yield the first example and the records of each tile, up to the tile that starts at `until`."""
         for k, start in enumerate(self.starts):
             if until is not None and start > until:
                 return
-            yield start, self.kept[k] if self.kept is not None else self._record(start)
+            yield start, self.kept[k] if self.kept is not None else self._take(start)
 
 
 @partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)
 def _record(kernel: Kernel, state: Any, x: Any) -> Any:
-    return kernel.record(state, x)
+    return kernel.keep(kernel.record(state, x))
 
 
 @partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)

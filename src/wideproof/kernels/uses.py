@@ -9,6 +9,8 @@ $$ \sum_{p, q} \langle u_{ip}, u_{jq} \rangle \langle b_{ikp}, b_{jlq} \rangle
 The left one pairs the uses, about $n^2 P^2$ inner products; the right one sums each example's gradient first.
 The order with fewer operations is taken, weight by weight. Cotangents that are zero by structure (a step after
 the output) are left out of the products.
+
+All of this is written for arrays of JAX and of NumPy alike: `host` multiplies with the latter.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+
+AnyArray = Array | np.ndarray
 
 # More groups skip more structural zeros but make more and smaller products.
 MOST_GROUPS = 8
@@ -40,29 +43,39 @@ class Uses:
     order: Literal["pairs", "gradients"]
     groups: tuple[Group, ...]
 
-    def record(self, u: Float[Array, "n P a"], b: Float[Array, "n K P b"]) -> tuple[Array, ...]:
+    @property
+    def plain(self) -> bool:
+        """Whether blocks are plain products of matrices, without sums over pairs of places."""
+        return self.order == "gradients" or all(group.places == (0,) for group in self.groups)
+
+    def record(self, u: Float[AnyArray, "n P a"], b: Float[AnyArray, "n K P b"]) -> tuple[AnyArray, ...]:
         """Return what is kept of the examples: inputs and cotangents, or the gradients."""
         if self.order == "pairs":
             return u, b
-        gradients = jnp.einsum("ipa,ikpb->ikba", u, b)  # the faster of the two layouts on a CPU
+        gradients = b.mT @ u[:, None]  # the faster of the two layouts on a CPU
         return (gradients.reshape(*gradients.shape[:2], -1),)
 
-    def block(self, left: tuple[Array, ...], right: tuple[Array, ...]) -> Float[Array, "K n K m"]:
-        """Return this weight's part of the Gram matrix between two records, outputs before examples."""
+    def block(self, left: tuple[AnyArray, ...], right: tuple[AnyArray, ...]) -> Float[AnyArray, "nK mK"]:
+        """Return this weight's part of the Gram matrix between two records, examples before outputs."""
         if self.order == "gradients":
-            g, h = (_outputs_first(record[0]) for record in (left, right))
-            return (g @ h.T).reshape(left[0].shape[1], -1, right[0].shape[1], right[0].shape[0])
+            return _products(left[0], right[0])
         (u, b), (v, c) = left, right
         (n, K, P, _), m = b.shape, c.shape[0]
         if P == 1:
-            inner = u[:, 0] @ v[:, 0].T
-            outer = _outputs_first(b[:, :, 0]) @ _outputs_first(c[:, :, 0]).T
-            return outer.reshape(K, n, K, m) * inner[None, :, None, :]
+            outer, inner = _products(b, c), u[:, 0] @ v[:, 0].T
+            if K == 1:
+                outer *= inner
+                return outer
+            outer = outer.reshape(n, K, m * K)
+            outer *= inner.repeat(K, axis=1)[:, None]
+            return outer.reshape(n * K, m * K)
         # Places outside, examples inside: the sum over places then runs over whole rows.
-        u, v = (jnp.swapaxes(w, 0, 1).reshape(-1, w.shape[-1]) for w in (u, v))
+        u, v = (w.transpose(1, 0, 2).reshape(-1, w.shape[-1]) for w in (u, v))
         inner = (u @ v.T).reshape(P, n, P, m)
         parts = [[_pair(inner, b, c, g, h) for h in self.groups] for g in self.groups]
-        return jnp.concatenate([jnp.concatenate(row, axis=2) for row in parts])
+        concat = u.__array_namespace__().concat
+        laid = concat([concat(row, axis=2) for row in parts])
+        return laid.transpose(1, 0, 3, 2).reshape(n * K, m * K)
 
     def product_rows(self, outputs: int) -> int:
         """Return the rows that one example has in the largest product."""
@@ -79,12 +92,14 @@ class Uses:
         return itemsize * (places**2 + 2.0 * widest**2 + 3 * outputs**2)
 
 
-def _outputs_first(rows: Float[Array, "n K a"]) -> Float[Array, "Kn a"]:
-    return jnp.swapaxes(rows, 0, 1).reshape(-1, rows.shape[-1])
+def _products(left: AnyArray, right: AnyArray) -> Float[AnyArray, "nK mK"]:
+    """Return all inner products of the rows `(n, K, ...)`; NumPy computes half of them if both are the same array."""
+    g, h = (rows.reshape(rows.shape[0] * rows.shape[1], -1) for rows in (left, right))
+    return g @ h.T
 
 
-def _pair(inner: Array, b: Array, c: Array, g: Group, h: Group) -> Float[Array, "k n l m"]:
-    def rows(cotangents: Array, group: Group) -> tuple[Array, int]:
+def _pair(inner: AnyArray, b: AnyArray, c: AnyArray, g: Group, h: Group) -> Float[AnyArray, "k n l m"]:
+    def rows(cotangents: AnyArray, group: Group) -> tuple[AnyArray, int]:
         picked = cotangents[:, slice(*group.outputs)][:, :, np.array(group.places)]
         return picked.transpose(2, 1, 0, 3).reshape(-1, picked.shape[-1]), picked.shape[1]
 
@@ -93,7 +108,7 @@ def _pair(inner: Array, b: Array, c: Array, g: Group, h: Group) -> Float[Array, 
     n, m = b.shape[0], c.shape[0]
     outer = (left @ right.T).reshape(p, k, n, q, l, m)
     weights = inner[np.array(g.places)][:, :, np.array(h.places)]
-    return jnp.sum(outer * weights[:, None, :, :, None], axis=(0, 3))
+    return (outer * weights[:, None, :, :, None]).sum(axis=(0, 3))
 
 
 def plan_uses(examples: int, u: Sequence[int], b: Sequence[int], reach: np.ndarray) -> Uses:

@@ -1,0 +1,95 @@
+"""Kernel matrices on a processor: the passes by XLA, the products by NumPy's BLAS, tiles side by side in threads.
+
+Each thread has a tile of its own and multiplies with one thread of BLAS. Nobody waits for anybody, products and
+elementwise work overlap, the blocks of a tile stay in the cache, and the bits do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from wideproof.kernels.tiles import OPTIONS, Kernel, Side, Sizes, examples, plan_tiles
+
+SMALLEST_TILE, LARGEST_TILE = 128, 512
+
+
+def assemble(
+    kernel: Kernel, state: Any, x: Any, other: Any | None = None, memory: int | None = None
+) -> dict[str, np.ndarray]:
+    """Return the kernel matrices of `x` with itself, or with `other`; as `tiles.assemble`, in NumPy arrays."""
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    plan = plan_tiles(kernel, state, x, other, memory, Sizes(SMALLEST_TILE, LARGEST_TILE, workers))
+    shape = (kernel.rows * examples(x), kernel.rows * examples(x if other is None else other))
+    result = {key: np.empty(shape, jax.tree.leaves(x)[0].dtype) for key in kernel.keys}
+    mirror = other is None
+
+    def fill(i: int, left: Future[Any], j: int, right: Future[Any]) -> None:
+        first = left.result()
+        for key, block in kernel.block(state, first, first if right is left else right.result()).items():
+            rows, own_rows = _new(kernel.rows * i, len(block))
+            columns, own_columns = _new(kernel.rows * j, block.shape[1])
+            result[key][rows, columns] = block[own_rows, own_columns]
+            if mirror and i != j:
+                result[key][columns, rows] = block[own_rows, own_columns].T
+
+    with _controller().limit(limits=1, user_api="blas"), _Threads(workers) as threads:
+
+        def take(cut: Any) -> Future[Any]:
+            return threads.start(kernel.keep, jax.tree.map(np.asarray, _record(kernel, state, cut)))
+
+        rows = Side(take, x, plan)
+        columns = rows if other is None else Side(take, other, plan)
+        for i, left in rows.tiles():
+            for j, right in columns.tiles(until=i if mirror else None):
+                threads.start(fill, i, left, j, left if mirror and i == j else right)
+    return result
+
+
+def _new(start: int, size: int) -> tuple[slice, slice]:
+    """Return which rows of the matrix a tile writes, and where it has them: not those that the last one shares."""
+    shared = -start % size
+    return slice(start + shared, start + size), slice(shared, None)
+
+
+@partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)
+def _record(kernel: Kernel, state: Any, x: Any) -> Any:
+    return kernel.record(state, x)
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through the libraries of the process: once is enough
+
+
+class _Threads:
+    """A pool that lets no more work wait than it has threads, and raises what went wrong in any of them."""
+
+    def __init__(self, workers: int) -> None:
+        self.pool = ThreadPoolExecutor(workers)
+        self.places = threading.Semaphore(2 * workers)
+        self.started: list[Future[Any]] = []
+
+    def start(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        self.places.acquire()
+        future = self.pool.submit(work, *arguments)
+        future.add_done_callback(lambda _: self.places.release())
+        self.started.append(future)
+        return future
+
+    def __enter__(self) -> _Threads:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.pool.shutdown(wait=True, cancel_futures=kind is not None)
+        if kind is None:
+            for future in self.started:
+                future.result()
