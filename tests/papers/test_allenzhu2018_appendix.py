@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.papers.labs import quick
 from wideproof.papers.allenzhu2018 import (
     attacked,
     fake_gradient,
@@ -39,7 +40,7 @@ MODULES = (
 ROWS = index("allenzhu2018")
 FIRST = [row.id for row in ROWS].index("definition_c_1")
 STATEMENTS = [row for row in ROWS[FIRST:] if row.checkable]
-LAB = Lab("quick")
+LAB = quick("allenzhu2018")
 
 
 def functions() -> dict[str, Any]:

@@ -1,20 +1,17 @@
-"""Every statement of Du et al. (2019) comes out as expected, every erratum is decided, planted violations are found."""
+"""Du et al. (2019): planted violations are found."""
 
-import csv
 from dataclasses import replace
-from importlib import resources
 
 import numpy as np
 import pytest
 
+from tests.papers.labs import quick
 from wideproof.monitors.smooth import feature_bound, feature_movement, step_bound
 from wideproof.networks import ACTIVATIONS, FullyConnected, Residual, get_activation
-from wideproof.papers import du2019
 from wideproof.papers.check import Outcome, at_most, conclude, identity, law, scales
 from wideproof.papers.du2019.concentration import width_errors
 from wideproof.papers.du2019.convergence import condition_a_1, lemma_b_7, lemma_c_5, rate_check, theorem_5_1
 from wideproof.papers.du2019.definitions import definition_5_1
-from wideproof.papers.du2019.errata import ERRATA
 from wideproof.papers.du2019.gradients import closed_form
 from wideproof.papers.du2019.hypotheses import lipschitz_checks
 from wideproof.papers.du2019.initialization import lemma_b_2
@@ -22,44 +19,10 @@ from wideproof.papers.du2019.lab import FOUR, Lab
 from wideproof.papers.du2019.positivity import positive_check, tensor_rank
 from wideproof.papers.du2019.records import draws_of
 from wideproof.papers.du2019.recursion import recursion
-from wideproof.papers.statement import index, statements
 
 pytestmark = pytest.mark.xdist_group("du2019")
 
-LAB = Lab("quick")
-
-
-@pytest.mark.parametrize("statement", statements("du2019"), ids=lambda s: s.id)
-def test_statement_comes_out_as_expected(statement):
-    check = statement.measure(LAB).check
-    assert check.outcome is statement.expected, str(check)
-    assert statement.check in {leaf.kind for leaf in check.leaves()}
-    assert all(leaf.samples for leaf in check.leaves())
-
-
-@pytest.mark.parametrize("erratum", ERRATA, ids=lambda e: e.decide.__name__)
-def test_erratum_is_decided(erratum):
-    decision = erratum.decide(LAB)
-    assert decision.decided, f"printed {decision.printed}; right {decision.right}"
-    assert erratum.statement in {row.id for row in index("du2019")}
-
-
-def test_names_tie():
-    functions = {name: value for name, value in vars(du2019).items() if callable(value)}
-    named = {name for name, value in functions.items() if hasattr(value, "statement")}
-    assert named == set(functions)
-    assert named == {s.id for s in statements("du2019")}
-    for name in named:
-        assert getattr(du2019, name).statement == f"du2019.{name}"
-
-
-def test_every_row_has_words():
-    with resources.files(du2019).joinpath("statements.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 66
-    assert all(row["title"] for row in rows)
-    assert all(row["why"] for row in rows if row["expected"] != "holds")
-    assert len({row["title"] for row in rows}) == len(rows)
+LAB = quick("du2019")
 
 
 # ---- planted violations ---------------------------------------------------------------------------------------------

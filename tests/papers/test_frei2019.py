@@ -1,58 +1,23 @@
-"""The statements of Frei et al. (2019) come out as expected, errata are decided, planted violations are found."""
+"""Frei et al. (2019): planted violations are found."""
 
-import csv
 from dataclasses import replace
-from importlib import resources
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from tests.papers.labs import quick
 from wideproof.data import Dataset
 from wideproof.monitors.generalization import GeneralizationBound
 from wideproof.monitors.residual import Pass
 from wideproof.papers import frei2019
 from wideproof.papers.check import Outcome
 from wideproof.papers.frei2019 import generalization, perturbation
-from wideproof.papers.frei2019.errata import ERRATA
 from wideproof.papers.frei2019.lab import Lab
-from wideproof.papers.statement import index, statements
 
 pytestmark = pytest.mark.xdist_group("frei2019")
 
-LAB = Lab("quick")
-
-
-@pytest.mark.parametrize("statement", statements("frei2019"), ids=lambda s: s.id)
-def test_statement_comes_out_as_expected(statement):
-    check = statement.measure(LAB).check
-    assert check.outcome is statement.expected, str(check)
-    assert statement.check in {leaf.kind for leaf in check.leaves()}
-    assert all(leaf.samples for leaf in check.leaves())
-
-
-@pytest.mark.parametrize("erratum", ERRATA, ids=lambda e: e.decide.__name__)
-def test_erratum_is_decided(erratum):
-    decision = erratum.decide(LAB)
-    assert decision.decided, f"printed {decision.printed}; right {decision.right}"
-    assert erratum.statement in {row.id for row in index("frei2019")}
-
-
-def test_names_tie():
-    public = {name: value for name, value in vars(frei2019).items() if callable(value)}
-    named = {name for name, value in public.items() if hasattr(value, "statement")}
-    assert named == {s.id for s in statements("frei2019")}
-    for name in named:
-        assert getattr(frei2019, name).statement == f"frei2019.{name}"
-
-
-def test_every_row_has_words():
-    with resources.files(frei2019).joinpath("statements.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 57
-    assert all(row["title"] for row in rows)
-    assert all(row["why"] for row in rows if row["expected"] != "holds")
-    assert len({row["title"] for row in rows}) == len(rows)
+LAB = quick("frei2019")
 
 
 # Planted violations

@@ -1,46 +1,19 @@
-"""Zou et al. (2018): every statement comes out as expected, and planted violations are seen."""
+"""Zou et al. (2018): planted violations are seen."""
 
 from __future__ import annotations
-
-import inspect
 
 import numpy as np
 import pytest
 
+from tests.papers.labs import quick
 from wideproof.monitors.patterns import small_values
-from wideproof.papers import zou2018
 from wideproof.papers.check import Outcome, at_least, at_most, identity, law, scales
-from wideproof.papers.errata import errata
-from wideproof.papers.statement import statements
 from wideproof.papers.zou2018 import descent, moves, starts, steps
 from wideproof.papers.zou2018.hypotheses import excess
 from wideproof.papers.zou2018.lab import Lab, look, margin_loss, walk
 
 pytestmark = pytest.mark.xdist_group("zou2018")
-LAB = Lab("quick")
-STATEMENTS = statements("zou2018")
-
-
-@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.id)
-def test_statement_comes_out_as_expected(statement):
-    check = statement.measure(LAB).check
-    assert check.outcome is statement.expected, "\n".join(map(str, check.leaves()))
-    assert statement.check in {leaf.kind for leaf in check.leaves()}
-    assert statement.title
-    assert statement.expected is Outcome.HOLDS or statement.why
-
-
-def test_names_tie():
-    functions = {name for name, thing in vars(zou2018).items() if hasattr(thing, "statement") and callable(thing)}
-    functions = {name for name in functions if not inspect.ismodule(getattr(zou2018, name))}
-    assert functions == {statement.id for statement in STATEMENTS}
-    assert len(functions) == 78
-
-
-@pytest.mark.parametrize("entry", errata("zou2018"), ids=lambda e: e.key)
-def test_erratum_is_decided(entry):
-    decision = entry.decide(LAB)
-    assert decision.decided, f"{decision.printed}\n{decision.right}"
+LAB = quick("zou2018")
 
 
 # Planted violations: the science goes wrong, and the comparison of the statement says so.

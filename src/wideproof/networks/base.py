@@ -169,9 +169,14 @@ class Network(ABC):
         return f"{self.name}({', '.join(shown)})"
 
 
-@partial(jax.jit, static_argnums=(0, 2))
 def _draw(network: Network, key: Array, dtype: np.dtype) -> Params:
-    return {name: law.sample(jax.random.fold_in(key, i), dtype) for i, (name, law) in enumerate(network.laws().items())}
+    return {name: _sample(law, jax.random.fold_in(key, i), dtype) for i, (name, law) in enumerate(network.laws().items())}
+
+
+# One program for each law, not for each network: they take half a second to compile, and layers share them.
+@partial(jax.jit, static_argnums=(0, 2))
+def _sample(law: Law, key: Array, dtype: np.dtype) -> Array:
+    return law.sample(key, dtype)
 
 
 class Linearization(NamedTuple):

@@ -1,0 +1,7 @@
+"""One quick laboratory a paper, shared by all tests of the paper: what one of them measures, the others have."""
+
+from functools import cache
+
+from wideproof.papers.statement import laboratory
+
+quick = cache(laboratory)

@@ -1,0 +1,56 @@
+"""Every statement comes out as expected, every erratum is decided, and the index says what it must."""
+
+import csv
+from importlib import import_module, resources
+
+import pytest
+
+from tests.papers.labs import quick
+from wideproof.papers.check import Outcome
+from wideproof.papers.errata import errata
+from wideproof.papers.statement import PAPERS, index, statements
+
+ROWS = {"zou2018": 84, "du2019": 66, "allenzhu2018": 138, "frei2019": 57}
+CHECKABLE = {"zou2018": 78, "du2019": 52, "allenzhu2018": 121, "frei2019": 50}
+# Runs of their own, which no other statement needs: `make test-all`, and `wideproof check`.
+LONG: set[str] = set()
+
+
+def of_the_paper(entry, key):
+    """A parameter that runs where the other tests of its paper do, and share their laboratory."""
+    marks = [pytest.mark.xdist_group(entry.paper)] + [pytest.mark.slow] * (key in LONG)
+    return pytest.param(entry, id=key, marks=marks)
+
+
+@pytest.mark.parametrize("statement", [of_the_paper(s, s.name) for s in statements()])
+def test_statement_comes_out_as_expected(statement):
+    check = statement.measure(quick(statement.paper)).check
+    assert check.outcome is statement.expected, "\n".join(map(str, check.leaves()))
+    assert statement.check in {leaf.kind for leaf in check.leaves()}
+    assert all(leaf.samples for leaf in check.leaves())
+
+
+@pytest.mark.parametrize("erratum", [of_the_paper(e, e.key) for e in errata()])
+def test_erratum_is_decided(erratum):
+    decision = erratum.decide(quick(erratum.paper))
+    assert decision.decided, f"printed {decision.printed}; right {decision.right}"
+    assert not erratum.statement or erratum.statement in {row.id for row in index(erratum.paper)}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_checkable_statement_has_a_function_of_its_name(paper):
+    module = import_module(f"wideproof.papers.{paper}")
+    named = {name: value for name, value in vars(module).items() if callable(value) and hasattr(value, "statement")}
+    assert set(named) == {s.id for s in statements(paper)}
+    assert len(named) == CHECKABLE[paper]
+    assert all(function.statement == f"{paper}.{name}" for name, function in named.items())
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_row_has_words(paper):
+    with resources.files("wideproof.papers").joinpath(paper, "statements.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == ROWS[paper]
+    assert all(row["title"] for row in rows)
+    assert len({row["title"] for row in rows}) == len(rows)
+    assert all(row["why"] for row in rows if row["expected"] != Outcome.HOLDS.value)
