@@ -20,11 +20,16 @@ demo: $(VENV)/.installed  ## prove that a network fits handwritten digits, about
 	@echo "Open $(DEMO)/report.html for the report."
 
 # One thread of BLAS for each worker: two of them on two cores with two threads each take three times as long.
+# What one worker has compiled, the others read.
+PYTEST := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(abspath $(VENV))/compiled \
+	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
+	--doctest-modules --doctest-glob=README.md src README.md tests
+
 test: $(VENV)/.dev  ## run the tests, without the slow ones
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" --doctest-modules --doctest-glob=README.md src README.md tests
+	$(PYTEST) -m "not slow"
 
 test-all: $(VENV)/.dev  ## run all tests, minutes
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --doctest-modules --doctest-glob=README.md src README.md tests
+	$(PYTEST)
 
 lint: $(VENV)/.dev  ## check style and format
 	$(BIN)/ruff check .

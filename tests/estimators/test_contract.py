@@ -69,6 +69,13 @@ def test_grid_search_over_depth_and_activation_in_a_pipeline():
 
 
 @pytest.mark.slow
+def test_a_grid_search_in_two_processes_finds_the_same():
+    x, y = load_iris(return_X_y=True)
+    one, two = (GridSearchCV(NTKClassifier(), {"depth": [1, 3]}, cv=3, n_jobs=jobs).fit(x, y) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+
+
+@pytest.mark.slow
 def test_a_network_in_a_grid_search():
     x, y = load_iris(return_X_y=True)
     search = GridSearchCV(WideNetClassifier(**SMALL), {"depth": [1, 2]}, cv=2).fit(x[::3], y[::3])

@@ -8,24 +8,26 @@ from scipy.optimize import minimize
 
 from wideproof.monitors.residual import (
     Pass,
-    attack_remainder,
-    certified_remainder,
-    flip_attack,
     gradient_norms,
     interlayer,
-    last_layer_attack,
     layer_margin,
     least_unit_gradients,
     logistic_loss,
     loss_gradients,
     nearest_in_hull,
     pass_in_law,
-    remainder,
-    remainder_parts,
     residual_pass,
-    spectral_distances,
     surrogate_error,
     unit_gradients,
+)
+from wideproof.monitors.residual_moves import (
+    attack_remainder,
+    certified_remainder,
+    flip_attack,
+    last_layer_attack,
+    remainder,
+    remainder_parts,
+    spectral_distances,
     weight_distance,
 )
 from wideproof.monitors.trace import trace

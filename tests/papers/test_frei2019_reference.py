@@ -11,19 +11,21 @@ from wideproof.monitors.generalization import layer_grams, linear_term
 from wideproof.monitors.norms import spectral_norm
 from wideproof.monitors.patterns import flips
 from wideproof.monitors.residual import (
-    attack_remainder,
-    certified_remainder,
-    flip_attack,
     gradient_norms,
     interlayer,
-    last_layer_attack,
     layer_margin,
     loss_gradients,
     pass_in_law,
-    remainder,
-    remainder_parts,
     residual_pass,
     surrogate_error,
+)
+from wideproof.monitors.residual_moves import (
+    attack_remainder,
+    certified_remainder,
+    flip_attack,
+    last_layer_attack,
+    remainder,
+    remainder_parts,
 )
 from wideproof.networks import ResidualReLU
 from wideproof.training import Recipe, train

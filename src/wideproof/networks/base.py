@@ -170,7 +170,9 @@ class Network(ABC):
 
 
 def _draw(network: Network, key: Array, dtype: np.dtype) -> Params:
-    return {name: _sample(law, jax.random.fold_in(key, i), dtype) for i, (name, law) in enumerate(network.laws().items())}
+    return {
+        name: _sample(law, jax.random.fold_in(key, i), dtype) for i, (name, law) in enumerate(network.laws().items())
+    }
 
 
 # One program for each law, not for each network: they take half a second to compile, and layers share them.

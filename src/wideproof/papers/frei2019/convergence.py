@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from wideproof.monitors.norms import spectral_norm
-from wideproof.monitors.residual import loss_gradients, weight_distance
+from wideproof.monitors.residual import loss_gradients
+from wideproof.monitors.residual_moves import weight_distance
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import RHO, Lab

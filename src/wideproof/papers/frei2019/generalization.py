@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from wideproof.monitors.generalization import GeneralizationBound, layer_grams, linear_term, rounded_radius
-from wideproof.monitors.residual import (
-    attack_remainder,
-    certified_remainder,
-    last_layer_attack,
-    residual_pass,
-    surrogate_error,
-)
+from wideproof.monitors.residual import residual_pass, surrogate_error
+from wideproof.monitors.residual_moves import attack_remainder, certified_remainder, last_layer_attack
 from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity, scales
 from wideproof.papers.frei2019.convergence import best_error, budgets, first_step, targets
 from wideproof.papers.frei2019.initialization import depth_slopes

@@ -15,7 +15,8 @@ import numpy as np
 
 from wideproof.data import Dataset
 from wideproof.data.generators import linear_margin
-from wideproof.monitors.residual import Pass, flip_attack, last_layer_attack, loss_gradients, pass_in_law, residual_pass
+from wideproof.monitors.residual import Pass, loss_gradients, pass_in_law, residual_pass
+from wideproof.monitors.residual_moves import flip_attack, last_layer_attack
 from wideproof.networks import ResidualReLU
 from wideproof.networks.base import Gaussian
 from wideproof.papers import study

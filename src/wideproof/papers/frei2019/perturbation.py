@@ -6,7 +6,8 @@ import numpy as np
 
 from wideproof.monitors.norms import spectral_norm
 from wideproof.monitors.patterns import flips
-from wideproof.monitors.residual import Pass, certified_remainder, flip_attack, residual_pass, spectral_distances
+from wideproof.monitors.residual import Pass, residual_pass
+from wideproof.monitors.residual_moves import certified_remainder, flip_attack, spectral_distances
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab

@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from wideproof.monitors.residual import (
-    Pass,
+from wideproof.monitors.residual import Pass, interlayer, logistic_loss, loss_gradients, surrogate_error
+from wideproof.monitors.residual_moves import (
     attack_remainder,
     certified_remainder,
-    interlayer,
     last_layer_attack,
-    logistic_loss,
-    loss_gradients,
     remainder,
     remainder_parts,
-    surrogate_error,
     weight_distance,
 )
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
