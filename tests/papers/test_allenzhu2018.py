@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.papers.labs import quick
 from wideproof.monitors.recurrent import Fresh, fresh
 from wideproof.papers.allenzhu2018 import fake_gradient, gradients, hypotheses, initialization
 from wideproof.papers.allenzhu2018.convergence import theorem_1, training_widths
