@@ -22,7 +22,7 @@ demo: $(VENV)/.installed  ## prove that a network fits handwritten digits, about
 # One thread of BLAS for each worker: two of them on two cores with two threads each take three times as long.
 # What one worker has compiled, the others read.
 PYTEST := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(abspath $(VENV))/compiled \
-	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
+	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
 	--doctest-modules --doctest-glob=README.md src README.md tests
 
 test: $(VENV)/.dev  ## run the tests, without the slow ones

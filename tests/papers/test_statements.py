@@ -12,14 +12,11 @@ from wideproof.papers.statement import PAPERS, index, statements
 
 ROWS = {"zou2018": 84, "du2019": 66, "allenzhu2018": 138, "frei2019": 57}
 CHECKABLE = {"zou2018": 78, "du2019": 52, "allenzhu2018": 121, "frei2019": 50}
-# Runs of their own, which no other statement needs: `make test-all`, and `wideproof check`.
-LONG: set[str] = set()
 
 
 def of_the_paper(entry, key):
     """A parameter that runs where the other tests of its paper do, and share their laboratory."""
-    marks = [pytest.mark.xdist_group(entry.paper)] + [pytest.mark.slow] * (key in LONG)
-    return pytest.param(entry, id=key, marks=marks)
+    return pytest.param(entry, id=key, marks=pytest.mark.xdist_group(entry.paper))
 
 
 @pytest.mark.parametrize("statement", [of_the_paper(s, s.name) for s in statements()])

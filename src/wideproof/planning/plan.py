@@ -56,7 +56,8 @@ class Plan:
         """Return the rows by `"steps"` or by `"condition"` number, the undecided last.
 
         >>> from wideproof.data import load
-        >>> found = plan(load("sphere:n=5,d=3,separation=0.5"), networks=["deep-relu"], preparations=["unit"])
+        >>> data = load("sphere:n=5,d=3,separation=0.5")
+        >>> found = plan(data, networks=["deep-relu"], depths=[1, 2], preparations=["unit"])
         >>> [row.condition.value for row in found.ranked("condition")] == sorted(r.condition.value for r in found.rows)
         True
         """
