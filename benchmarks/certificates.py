@@ -135,13 +135,13 @@ def before(options: argparse.Namespace) -> list[dict[str, Any]]:
         (5, (50, 100, 200, 500)),
         (10, (50, 100, 200, 500)),
         (20, (50, 100, 200, 500)),
-        (50, (100, 200, 500)),
+        (50, (50, 100, 200, 500)),
     ):
         for d in ds:
             name = f"sphere n={n} d={d}"
             cases.append((name, lambda seed, n=n, d=d: sphere(n, d, seed), "softplus", ("hidden",), 1, 65536))
             cases.append((name, lambda seed, n=n, d=d: sphere(n, d, seed), "softplus", ("hidden", "output"), 1, 65536))
-    for n, d, depth, largest in ((5, 100, 2, 16384), (10, 100, 2, 16384), (5, 100, 3, 8192)):
+    for n, d, depth, largest in ((5, 100, 2, 4096), (10, 100, 2, 4096), (5, 100, 3, 2048)):
         name = f"sphere n={n} d={d}"
         cases.append((name, lambda seed, n=n, d=d: sphere(n, d, seed), "softplus", ("hidden",), depth, largest))
     for n in (20, 50, 100, 200):
@@ -151,7 +151,7 @@ def before(options: argparse.Namespace) -> list[dict[str, Any]]:
                 name = f"digits {n}, {steps}"
                 cases.append((name, lambda seed, data=data: data, activation, ("hidden",), 1, 65536))
     for name, make, activation, layers, depth, largest in cases:
-        if options.only and options.only not in name:
+        if options.only and options.only not in f"{name} ":
             continue
         start = time.perf_counter()
         widths, best, least = [], None, np.inf
@@ -206,7 +206,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("after", "before", "cost"))
     parser.add_argument("--steps", type=int, default=2000, help="of training, or of the confirming run")
-    parser.add_argument("--only", help="part of a case's name")
+    parser.add_argument("--only", help="part of a case's name; a space ends it")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     print(machine())
