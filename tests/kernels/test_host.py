@@ -1,5 +1,8 @@
 """Gram matrices by threads of NumPy products: the same as by XLA, the same bits from any number of threads."""
 
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -55,3 +58,32 @@ def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
     monkeypatch.setattr(FiniteKernel, "block", fail)
     with pytest.raises(MemoryError, match="no room for this block"):
         host.assemble(kernel, params, x)
+
+
+def test_records_are_forgotten_when_memory_is_short(monkeypatch):
+    kernel, params, x = problem("residual", n=64)
+    example, pair = tiles.need(kernel, params, x)
+    whole = host.assemble(kernel, params, x)["total"]
+    kept, alive, keep = [], [], FiniteKernel.keep
+
+    def counted(self, record):
+        found = keep(self, record)
+        kept.append(weakref.ref(found["W1"][0]))
+        alive.append(sum(one() is not None for one in kept))
+        return found
+
+    monkeypatch.setattr(FiniteKernel, "keep", counted)
+    monkeypatch.setattr(host, "SMALLEST_TILE", 4)
+    monkeypatch.setattr(host, "LARGEST_TILE", 4)
+    tight = host.assemble(kernel, params, x, memory=int(24 * example + 128 * pair))["total"]
+    np.testing.assert_allclose(tight, whole, rtol=0, atol=1e-13 * np.abs(whole).max())
+    assert len(kept) > 100
+    assert max(alive) <= 16
+
+
+def test_two_threads_leave_the_number_of_blas_threads_as_it_was():
+    kernel, params, x = problem("residual")
+    before = [library.num_threads for library in host._controller().lib_controllers]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: host.assemble(kernel, params, x), range(12)))
+    assert [library.num_threads for library in host._controller().lib_controllers] == before

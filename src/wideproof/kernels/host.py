@@ -20,6 +20,8 @@ from threadpoolctl import ThreadpoolController
 from wideproof.kernels.tiles import OPTIONS, Kernel, Side, Sizes, examples, plan_tiles
 
 SMALLEST_TILE, LARGEST_TILE = 128, 512
+# One matrix at a time: it has all cores, and two of them would each put back the other's number of BLAS threads.
+_ALONE = threading.Lock()
 
 
 def assemble(
@@ -41,7 +43,7 @@ def assemble(
             if mirror and i != j:
                 result[key][columns, rows] = block[own_rows, own_columns].T
 
-    with _controller().limit(limits=1, user_api="blas"), _Threads(workers) as threads:
+    with _ALONE, _controller().limit(limits=1, user_api="blas"), _Threads(workers) as threads:
 
         def take(cut: Any) -> Future[Any]:
             return threads.start(kernel.keep, jax.tree.map(np.asarray, _record(kernel, state, cut)))
@@ -71,25 +73,28 @@ def _controller() -> ThreadpoolController:
 
 
 class _Threads:
-    """A pool that lets no more work wait than it has threads, and raises what went wrong in any of them."""
+    """A pool that lets little work wait, forgets what is done, and raises the first thing that went wrong."""
 
     def __init__(self, workers: int) -> None:
         self.pool = ThreadPoolExecutor(workers)
         self.places = threading.Semaphore(2 * workers)
-        self.started: list[Future[Any]] = []
+        self.error: BaseException | None = None
 
     def start(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         self.places.acquire()
         future = self.pool.submit(work, *arguments)
-        future.add_done_callback(lambda _: self.places.release())
-        self.started.append(future)
+        future.add_done_callback(self._done)
         return future
+
+    def _done(self, future: Future[Any]) -> None:
+        if self.error is None and not future.cancelled():
+            self.error = future.exception()
+        self.places.release()
 
     def __enter__(self) -> _Threads:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.pool.shutdown(wait=True, cancel_futures=kind is not None)
-        if kind is None:
-            for future in self.started:
-                future.result()
+        if kind is None and self.error is not None:
+            raise self.error
