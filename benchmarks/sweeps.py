@@ -37,11 +37,21 @@ def study(tasks: int, first: int = 0, width: int = 16, steps: int = 50) -> Study
     )  # fmt: skip
 
 
+def local(workers: int) -> Any:
+    """Return a cluster of processes with one thread each."""
+    return LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+
+
 def timed(what: Study, cluster: str | None = None) -> tuple[float, float]:
     """Return the seconds of a sweep, and those of its tasks."""
     inside: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        done = sweep(what, Path(folder) / "store", cluster=cluster, progress=lambda p: inside.append(p.last.seconds))
+        done = sweep(
+            what,
+            Path(folder) / "store",
+            cluster=cluster,
+            progress=lambda p: inside.append(p.last.seconds if p.last else 0.0),
+        )
     if done.failed:
         raise SystemExit(f"{len(done.failed)} tasks failed: {done.failed[0].error}")
     return done.seconds, sum(inside)
@@ -59,7 +69,7 @@ def overhead(tasks: int) -> dict[str, Any]:
         "tasks": tasks, "compiled by the first": first, "compiled by the others": len(compiled) - first,
         "here": {"seconds": seconds, "task_ms": 1e3 * inside / tasks, "overhead_ms": 1e3 * (seconds - inside) / tasks},
     }  # fmt: skip
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
+    with local(1) as cluster:
         address = cluster.scheduler_address
         timed(study(1), address)
         seconds, inside = timed(study(tasks, first=1), address)
@@ -71,7 +81,7 @@ def overhead(tasks: int) -> dict[str, Any]:
 
 def throughput(tasks: int, workers: int) -> dict[str, Any]:
     size = {"width": 64, "steps": 8000}
-    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
+    with local(workers) as cluster:
         with Client(cluster) as client:
             client.wait_for_workers(workers)
         timed(study(4 * workers, **size), cluster.scheduler_address)
