@@ -22,6 +22,7 @@ from distributed import Client, LocalCluster
 from peers.common import RESULTS, machine, versions, write_json
 
 from wideproof.sweeps import Study, sweep
+from wideproof.sweeps.sweep import Progress
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 
@@ -45,13 +46,12 @@ def local(workers: int) -> Any:
 def timed(what: Study, cluster: str | None = None) -> tuple[float, float]:
     """Return the seconds of a sweep, and those of its tasks."""
     inside: list[float] = []
+
+    def count(p: Progress) -> None:
+        inside.append(p.last.seconds if p.last else 0.0)
+
     with tempfile.TemporaryDirectory() as folder:
-        done = sweep(
-            what,
-            Path(folder) / "store",
-            cluster=cluster,
-            progress=lambda p: inside.append(p.last.seconds if p.last else 0.0),
-        )
+        done = sweep(what, Path(folder) / "store", cluster=cluster, progress=count)
     if done.failed:
         raise SystemExit(f"{len(done.failed)} tasks failed: {done.failed[0].error}")
     return done.seconds, sum(inside)
@@ -59,9 +59,12 @@ def timed(what: Study, cluster: str | None = None) -> tuple[float, float]:
 
 def overhead(tasks: int) -> dict[str, Any]:
     compiled: list[float] = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: compiled.append(seconds) if event == COMPILED else None
-    )
+
+    def note(event: str, duration_secs: float, **_: str | int) -> None:
+        if event == COMPILED:
+            compiled.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
     timed(study(1))
     first = len(compiled)
     seconds, inside = timed(study(tasks, first=1))
