@@ -1,5 +1,6 @@
 """Sweeps: finished once, resumed to the same bits, torn files found, workers that die replaced."""
 
+import errno
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import pytest
 import xarray as xr
 
 from tests.sweeps.making import TINY, tree
-from wideproof.errors import InputError
+from wideproof.errors import InputError, JobError
 from wideproof.networks import FullyConnected
 from wideproof.sweeps import engines, read_study, sweep
 from wideproof.sweeps import task as task_module
@@ -220,3 +221,38 @@ def test_no_cluster_there(study, tmp_path):
     pytest.importorskip("distributed")
     with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         sweep(study, tmp_path / "out", cluster="tcp://127.0.0.1:9")
+
+
+@pytest.mark.slow
+def test_a_cluster_that_goes_away(study, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    longer = study.model_copy(update={"axes": {"width": [4, 8], "seed": 40}})
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+
+        def progress(now):
+            if now.done == 5:
+                cluster.close()
+
+        with pytest.raises(JobError, match="the cluster at tcp://.* went away: .*finished is kept"):
+            sweep(longer, tmp_path / "out", cluster=cluster.scheduler_address, progress=progress)
+    assert 5 <= len(list((tmp_path / "out" / "tasks").iterdir())) < 80
+    assert not sweep(longer, tmp_path / "out").failed
+
+
+def test_a_full_disk_keeps_what_is_finished(study, unbroken, tmp_path, monkeypatch):
+    written, sync = [], os.fsync
+
+    def full(descriptor):
+        written.append(descriptor)
+        if len(written) > 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="cannot write .*: No space left on device; free some space"):
+        sweep(study, tmp_path / "out")
+    monkeypatch.undo()
+    assert all(path.name.endswith(".json") for path in (tmp_path / "out" / "tasks").iterdir())
+    done = sweep(study, tmp_path / "out")
+    assert 0 < done.kept < 4
+    assert tree(done.folder / "results.zarr") == tree(unbroken.folder / "results.zarr")

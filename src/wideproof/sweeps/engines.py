@@ -65,6 +65,8 @@ def on_cluster(tasks: Sequence[Task], address: str) -> Iterator[Outcome]:
         known = {task.digest: task for task in tasks}
         try:
             for future in as_completed(futures):
+                if future.cancelled():  # nobody here cancels: the scheduler is gone
+                    raise ConnectionError("its scheduler does not answer")
                 yield future.result() if future.status == "finished" else _lost(known[future.key], future)
                 future.release()
         except (OSError, TimeoutError) as error:
