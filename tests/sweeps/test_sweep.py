@@ -233,7 +233,7 @@ def test_a_cluster_that_goes_away(study, tmp_path):
             if now.done == 5:
                 cluster.close()
 
-        with pytest.raises(JobError, match="the cluster at tcp://.* went away: .*finished is kept"):
+        with pytest.raises(JobError, match=r"the cluster at tcp://.* went away: .*finished is kept"):
             sweep(longer, tmp_path / "out", cluster=cluster.scheduler_address, progress=progress)
     assert 5 <= len(list((tmp_path / "out" / "tasks").iterdir())) < 80
     assert not sweep(longer, tmp_path / "out").failed
@@ -249,7 +249,7 @@ def test_a_full_disk_keeps_what_is_finished(study, unbroken, tmp_path, monkeypat
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match="cannot write .*: No space left on device; free some space"):
+    with pytest.raises(InputError, match=r"cannot write .*: No space left on device; free some space"):
         sweep(study, tmp_path / "out")
     monkeypatch.undo()
     assert all(path.name.endswith(".json") for path in (tmp_path / "out" / "tasks").iterdir())
