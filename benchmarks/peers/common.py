@@ -23,13 +23,13 @@ TOLERANCE = {"float64": 1e-10, "float32": 1e-6}
 ENVIRONMENTS = {
     "neural-tangents": (
         "NEURAL_TANGENTS_PYTHON",
-        "/work/nt/bin/python",
+        ".peers/neural-tangents/bin/python",
         'python3 -m venv {folder} && {folder}/bin/pip install "neural-tangents==0.6.5" "jax==0.4.25" '
         '"jaxlib==0.4.25" "numpy<2" "scipy<1.13"',
     ),
     "torch": (
         "PEERS_PYTHON",
-        "/work/peers/bin/python",
+        ".peers/torch/bin/python",
         "python3 -m venv {folder} && {folder}/bin/pip install torch==2.13.0 nngeometry==0.4",
     ),
 }
