@@ -5,7 +5,7 @@
 1. `--tasks` small tasks of one shape (n 8, width 16, 50 steps), in this process and on a cluster with one worker:
    milliseconds a task of everything that is not the task itself (store, files, scheduling, assembling), and how many
    programs were compiled by the first task and by all the others.
-2. `--larger` tasks of about a quarter of a second on clusters of one and of two workers with one thread each: tasks per
+2. `--larger` tasks of about 0.15 s on clusters of one and of two workers with one thread each: tasks per
    second, after workers were started and programs compiled. One and two take turns three times, and the medians count.
 """
 

@@ -51,8 +51,10 @@ def assemble(
         rows = Side(take, x, plan)
         columns = rows if other is None else Side(take, other, plan)
         for i, left in rows.tiles():
-            for j, right in columns.tiles(until=i if mirror else None):
-                threads.start(fill, i, left, j, left if mirror and i == j else right)
+            for j, right in columns.tiles(until=i - 1 if mirror else None):
+                threads.start(fill, i, left, j, right)
+            if mirror:
+                threads.start(fill, i, left, i, left)
     return result
 
 
@@ -77,7 +79,7 @@ class _Threads:
 
     def __init__(self, workers: int) -> None:
         self.pool = ThreadPoolExecutor(workers)
-        self.places = threading.Semaphore(2 * workers)
+        self.places = threading.Semaphore(workers + 1)
         self.error: BaseException | None = None
 
     def start(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
