@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from wideproof.sweeps.analysis import bootstrap_slope, exponents, fraction, threshold
+from wideproof.report.proof_figures import TEXT
+from wideproof.sweeps.analysis import bootstrap_slope, exponents, fraction, threshold, threshold_exponent
 from wideproof.sweeps.figures import draw
 from wideproof.sweeps.study import Figure
 
@@ -51,6 +52,7 @@ def test_values_that_have_no_logarithm_are_left_out():
     found["distance"][0, 1, 0] = 0.0
     (a, _) = exponents(found, "distance", "width")
     assert a.x.tolist() == [256.0, 512.0]
+    assert a.left_out == (64.0, 128.0)
 
 
 def phases():
@@ -92,3 +94,43 @@ def test_every_figure_can_be_drawn(kind):
 def test_nothing_measured_gives_no_figure():
     empty = results() * np.nan
     assert draw(empty, Figure(kind="slope", quantity="distance", x="width")) is None
+
+
+def test_predictions_along_another_axis():
+    wanted = Figure(kind="slope", quantity="distance", x="width", printed={"b": -1.0})
+    drawn = draw(results(), wanted)
+    assert drawn.predicted == ("", "-1")
+    (legend,) = drawn.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        f"a: {drawn.exponents[0].value:.2f} [{drawn.exponents[0].low:.2f}, {drawn.exponents[0].high:.2f}]",
+        f"b: {drawn.exponents[1].value:.2f} [{drawn.exponents[1].low:.2f}, {drawn.exponents[1].high:.2f}], "
+        "predicted -1 (dashed)",
+    ]
+
+
+def test_numbers_in_a_table_are_readable():
+    """Dark on light cells, light on dark ones."""
+    drawn = draw(phases(), Figure(kind="phase", quantity="reached", x="n", y="width"))
+    texts = drawn.figure.axes[0].texts
+    assert {text.get_color() for text in texts if text.get_text() == "1.00"} == {TEXT}
+    assert {text.get_color() for text in texts if text.get_text() == "0.00"} == {"#ffffff"}
+
+
+def test_the_exponent_of_a_threshold_has_an_interval_over_seeds():
+    """Every seed has a threshold of its own, n or 2n: the exponent is 1, and resampling moves single points by 2."""
+    n, widths, seeds = np.array([8.0, 16.0, 32.0, 64.0]), 2.0 ** np.arange(2, 9), 9
+    factor = 2.0 ** np.random.default_rng(3).integers(0, 2, (4, seeds))
+    reached = (widths[None, :, None] >= (n[:, None] * factor)[:, None, :]).astype(float)
+    found = xr.Dataset(
+        {"reached": (("n", "width", "seed"), reached)}, {"n": n, "width": widths, "seed": np.arange(seeds)}
+    )
+    one = threshold_exponent(found, "reached", "n", "width")
+    assert one.low <= one.value <= one.high
+    assert one.low < 1 < one.high
+    assert one.high - one.low < 1.5
+    alone = exponents(found.isel(seed=[0]).mean("width"), "reached", "n")
+    assert alone[0].interval == ""
+
+
+def test_no_threshold_at_all():
+    assert threshold_exponent(phases() * 0, "reached", "n", "width") is None

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import numpy as np
@@ -53,7 +54,7 @@ def test_the_store_is_a_labelled_data_set(unbroken):
 
 
 def test_what_is_finished_is_not_run_again(study, unbroken, monkeypatch):
-    monkeypatch.setattr(engines, "execute", lambda task: pytest.fail("ran again"))
+    monkeypatch.setattr(engines, "execute", lambda *_: pytest.fail("ran again"))
     before = tree(unbroken.folder / "results.zarr")
     again = sweep(study, unbroken.folder)
     assert (again.kept, again.done) == (6, 0)
@@ -119,13 +120,78 @@ def test_a_task_that_fails_does_not_end_the_others(study, tmp_path):
 def test_an_interrupted_task_is_not_kept(study, tmp_path, monkeypatch):
     """Ctrl-C in the middle of a training run: half a run is no result."""
 
+    once = iter([signal.SIGINT])
+
     def interrupted(network, data, recipe):
-        return train(network, data, recipe, progress=lambda now: os.kill(os.getpid(), signal.SIGINT))
+        return train(network, data, recipe, progress=lambda now: [os.kill(os.getpid(), number) for number in once])
 
     monkeypatch.setattr(task_module, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sweep(study, tmp_path / "out")
     assert not list((tmp_path / "out" / "tasks").iterdir())
+
+
+def test_a_task_in_a_thread_gives_up(study, tmp_path):
+    """No signal reaches a thread: the engine tells it, and a run of hours ends after its chunk."""
+    endless = study.model_copy(update={"training": {"steps": 10**9}})
+    outcomes, others = engines.in_threads(tasks_of(endless), 2), threading.active_count()
+    threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        next(outcomes)
+    assert time.monotonic() - began < 60
+    assert threading.active_count() == others
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_side_by_side_the_bits_are_the_same(study, unbroken, tmp_path, threads):
+    done = sweep(study, tmp_path / "out", threads=threads)
+    assert tree(done.folder / "results.zarr") == tree(unbroken.folder / "results.zarr")
+
+
+def test_the_first_task_of_a_shape_runs_before_its_others(study, monkeypatch):
+    """So each program is compiled once, although tasks run side by side."""
+    began, ended, lock = [], [], threading.Lock()
+
+    def attempt(task, *_, **__):
+        with lock:
+            began.append((task.shape, sum(shape == task.shape for shape in ended)))
+        time.sleep(0.01)
+        with lock:
+            ended.append(task.shape)
+        return engines.Outcome(task, {}, 0.0)
+
+    monkeypatch.setattr(engines, "_attempt", attempt)
+    tasks = tasks_of(study)
+    assert len({task.shape for task in tasks}) == 2
+    found = list(engines.in_threads(tasks, 4))
+    assert {one.task.digest for one in found} == {task.digest for task in tasks}
+    for shape in {task.shape for task in tasks}:
+        assert [before > 0 for own, before in began if own == shape] == [False, True, True]
+
+
+def test_batched_seeds_have_the_same_values(study, unbroken, tmp_path):
+    done = sweep(study, tmp_path / "out", batch=True)
+    for name, values in unbroken.results.items():
+        np.testing.assert_allclose(done.results[name], values, rtol=1e-11)
+    lines = [json.loads(path.read_text()) for path in (tmp_path / "out" / "tasks").iterdir()]
+    assert sorted(len(line["companions"]) for line in lines) == [3] * 6
+
+
+def test_a_batch_is_finished_as_a_whole(study, tmp_path):
+    """Killed between two files of a batch: all of it runs again, with the same bits, and nothing else does."""
+    whole = sweep(study, tmp_path / "out", batch=True)
+    before = tree(whole.folder / "results.zarr")
+    victim = next(task for task in tasks_of(study) if dict(task.chosen) == {"width": 8, "seed": 1})
+    (tmp_path / "out" / "tasks" / f"{victim.digest}.json").unlink()
+    again = sweep(study, tmp_path / "out", batch=True)
+    assert (again.kept, again.done) == (3, 3)
+    assert tree(again.folder / "results.zarr") == before
+
+
+def test_batches_take_no_more_than_their_share(study):
+    sizes = [len(one.companions) for one in engines.in_batches(tasks_of(study), most=2)]
+    assert sizes == [2, 2, 1, 2, 2, 1]
 
 
 def test_the_page(unbroken):
@@ -184,7 +250,7 @@ def test_a_worker_that_dies_is_replaced(study, unbroken, tmp_path, monkeypatch):
     assert tree(done.folder / "results.zarr") == tree(unbroken.folder / "results.zarr")
 
 
-def _attempt_that_dies_once(task):
+def _attempt_that_dies_once(task, *_):
     from pathlib import Path
 
     flag = Path(os.environ["WIDEPROOF_TEST_FLAG"])

@@ -14,7 +14,7 @@ from tests.networks import reference
 from wideproof.data import Dataset, ImageDataset, SequenceDataset, load
 from wideproof.errors import InputError
 from wideproof.kernels import gram, limit_gram
-from wideproof.networks import FullyConnected, get_activation
+from wideproof.networks import DeepReLU, FullyConnected, get_activation
 from wideproof.training import Recipe, Run, Status, resume, step_size_for, train, train_many
 from wideproof.training.loop import minibatch
 from wideproof.training.recording import stride
@@ -284,6 +284,13 @@ class TestStepSizes:
         found = step_size_for(NETWORK, params, data, Recipe(loss="exponential"))
         assert found == pytest.approx(1 / top, rel=1e-3)
         assert step_size_for(NETWORK, params, data, Recipe(loss="hinge")) > 0
+
+    def test_a_start_with_every_unit_off(self):
+        """Output 0 and gradient 0: any step size does, and the run ends at its limit where it began."""
+        data = Dataset(np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([1.0, -1.0]), "binary")
+        network = DeepReLU(input_dim=2, width=2, depth=1)
+        start = {"W1": -np.ones((2, 2)), "v": np.array([1.0, -1.0])}
+        assert step_size_for(network, start, data, Recipe(loss="logistic", constant=0.5)) == 0.5
 
     def test_twice_the_safe_step_is_the_edge(self, data):
         """A network that is linear in its weights is a quadratic: below 2 it converges, above it does not."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,6 +56,7 @@ def check_command(
 
     from wideproof.papers import statements
     from wideproof.papers.findings import describe, examine
+    from wideproof.threads import cores
 
     chosen = statements(wanted)
     if listing:
@@ -68,7 +68,7 @@ def check_command(
         require_page_path(page)
     console = Console(highlight=False)
     with _watch(console, len(chosen), json) as progress:
-        found = examine(chosen, study, seed, progress, workers or min(2, os.cpu_count() or 1))
+        found = examine(chosen, study, seed, progress, workers or min(2, cores()))
     for page in report or []:
         from wideproof.report.check_pages import save_findings
 

@@ -24,6 +24,7 @@ def sweep_command(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results (default: the study's name).")] = None,
     workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    threads: Annotated[int | None, typer.Option(help="Tasks side by side in one process (default: the cores).")] = None,
     cluster: Annotated[str | None, typer.Option(help="A Dask scheduler, as in tcp://host:8786.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help=f"Run more than {MANY:,} tasks.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the bundled studies.")] = False,
@@ -42,15 +43,16 @@ def sweep_command(
     if listing or study is None:
         _list(bundled(), json)
         return
-    if workers < 1:
-        raise InputError(f"--workers is a number of processes >= 1, got {workers}")
+    for name, given in (("--workers", workers), ("--threads", threads)):
+        if given is not None and given < 1:
+            raise InputError(f"{name} is a number >= 1, got {given}")
     chosen = read_study(study)
     if chosen.count > MANY and not yes:
         _refuse(chosen)
     folder = out or Path(chosen.name)
     with _bar(json) as progress:
         try:
-            done = sweep(chosen, folder, workers=workers, cluster=cluster, progress=progress)
+            done = sweep(chosen, folder, workers=workers, threads=threads, cluster=cluster, progress=progress)
         except KeyboardInterrupt:
             console.print(f"interrupted; the same command goes on in {folder}", markup=False, soft_wrap=True)
             raise
@@ -131,8 +133,10 @@ def _exponents(done: Sweep) -> list[dict[str, Any]]:
         drawn = draw(done.results, wanted)
         for one in drawn.exponents if drawn is not None else []:
             rows.append({
-                "quantity": wanted.quantity, "axis": wanted.x, "where": one.where, "exponent": one.value,
-                "interval": [one.low, one.high], "printed": wanted.printed,
+                "quantity": f"{wanted.y} needed" if wanted.kind == "threshold" else wanted.quantity,
+                "axis": wanted.x, "where": one.where, "kind": "factor" if drawn.factor else "exponent",
+                "value": one.value, "interval": [one.low, one.high], "shown": one.interval,
+                "predicted": wanted.printed_at(one.where), "left out": list(one.left_out),
             })  # fmt: skip
     return rows
 
@@ -150,16 +154,19 @@ def _show(console: Any, done: Sweep, page: Path) -> None:
 
     rows = _exponents(done)
     if rows:
-        table = Table(box=None, padding=(0, 3, 0, 0))
-        for column in ("quantity", "against", "where", "exponent", "95 % interval", "printed"):
-            table.add_column(column)
+        extra = [key for key in ("predicted", "left out") if any(row[key] not in (None, []) for row in rows)]
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for column in ("quantity", "against", "where", "exponent", "95 % interval", *extra):
+            table.add_column(column, overflow="fold")
         for row in rows:
-            where = ", ".join(f"{k} {v}" for k, v in row["where"].items())
-            low, high = row["interval"]
-            printed = "" if row["printed"] is None else f"{row['printed']:g}"
-            table.add_row(
-                row["quantity"], row["axis"], where, f"{row['exponent']:.2f}", f"[{low:.2f}, {high:.2f}]", printed
-            )
+            value = f"{row['value']:.2f}" + (" per unit" if row["kind"] == "factor" else "")
+            more = {
+                "predicted": "" if row["predicted"] is None else f"{row['predicted']:g}",
+                "left out": ", ".join(f"{value:g}" for value in row["left out"]),
+            }
+            where = ", ".join(f"{v}" if isinstance(v, str) else f"{k} {v:g}" for k, v in row["where"].items())
+            cells = (row["quantity"], row["axis"], where, value, row["shown"])
+            table.add_row(*cells, *(more[key] for key in extra))
         console.print(table)
     for outcome in done.failed[:5]:
         chosen = ", ".join(f"{k} {v}" for k, v in outcome.task.chosen)

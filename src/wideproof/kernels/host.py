@@ -6,21 +6,20 @@ elementwise work overlap, the blocks of a tile stay in the cache, and the bits d
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from wideproof.kernels.tiles import OPTIONS, Kernel, Side, Sizes, examples, plan_tiles
+from wideproof.threads import cores, one_blas_thread
 
 SMALLEST_TILE, LARGEST_TILE = 128, 512
-# One matrix at a time: it has all cores, and two of them would each put back the other's number of BLAS threads.
+# One matrix at a time: it has all cores.
 _ALONE = threading.Lock()
 
 
@@ -28,7 +27,7 @@ def assemble(
     kernel: Kernel, state: Any, x: Any, other: Any | None = None, memory: int | None = None
 ) -> dict[str, np.ndarray]:
     """Return the kernel matrices of `x` with itself, or with `other`; as `tiles.assemble`, in NumPy arrays."""
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = cores()
     plan = plan_tiles(kernel, state, x, other, memory, Sizes(SMALLEST_TILE, LARGEST_TILE, workers))
     shape = (kernel.rows * examples(x), kernel.rows * examples(x if other is None else other))
     result = {key: np.empty(shape, jax.tree.leaves(x)[0].dtype) for key in kernel.keys}
@@ -43,7 +42,7 @@ def assemble(
             if mirror and i != j:
                 result[key][columns, rows] = block[own_rows, own_columns].T
 
-    with _ALONE, _controller().limit(limits=1, user_api="blas"), _Threads(workers) as threads:
+    with _ALONE, one_blas_thread(), _Threads(workers) as threads:
 
         def take(cut: Any) -> Future[Any]:
             return threads.start(kernel.keep, jax.tree.map(np.asarray, _record(kernel, state, cut)))
@@ -67,11 +66,6 @@ def _new(start: int, size: int) -> tuple[slice, slice]:
 @partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)
 def _record(kernel: Kernel, state: Any, x: Any) -> Any:
     return kernel.record(state, x)
-
-
-@lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through the libraries of the process: once is enough
 
 
 class _Threads:

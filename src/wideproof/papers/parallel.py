@@ -8,11 +8,10 @@ import signal
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from threadpoolctl import threadpool_limits
-
 from wideproof.errors import JobError
 from wideproof.papers.statement import PAPERS, Measured, Statement, laboratory
-from wideproof.training.train import raising_interrupts
+from wideproof.threads import one_blas_thread
+from wideproof.training.interrupts import raising_interrupts
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -27,7 +26,7 @@ def measure_here(wanted: Sequence[Statement], study: str, seed: int) -> Iterator
     The matrices are small: a second thread inside one product costs more than it brings, three times more on two cores.
     """
     labs = {paper: laboratory(paper, study, seed) for paper in dict.fromkeys(one.paper for one in wanted)}
-    with threadpool_limits(1, "blas"), raising_interrupts():
+    with one_blas_thread(), raising_interrupts():
         for one in wanted:
             yield one.measure(labs[one.paper])
 

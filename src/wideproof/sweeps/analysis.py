@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,19 +16,30 @@ RESAMPLES = 2000
 class Exponent:
     r"""A fitted $y \sim x^s$, or factor $y \sim s^x$, with its 95 % bootstrap interval over seeds.
 
-    `where` says at which values of the other axes.
+    `where` says at which values of the other axes; `left_out` are points that some seed has no positive value at.
     """
 
-    where: dict[str, object]
+    where: dict[str, Any]
     x: np.ndarray
     y: np.ndarray
     value: float
     low: float
     high: float
+    left_out: tuple[float, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The values of the other axes, numbers with their axis's name."""
+        shown = (f"{v}" if isinstance(v, str) else f"{k.replace('_', ' ')} {v:g}" for k, v in self.where.items())
+        return ", ".join(shown)
 
     def __str__(self) -> str:
-        at = ", ".join(f"{name} {value}" for name, value in self.where.items())
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]" + (f" at {at}" if at else "")
+        return f"{self.value:.2f} {self.interval}".rstrip() + (f" at {self.label}" if self.label else "")
+
+    @property
+    def interval(self) -> str:
+        """The interval in brackets; empty where there is one seed only."""
+        return "" if np.isnan(self.low) else f"[{self.low:.2f}, {self.high:.2f}]"
 
 
 def exponents(results: xr.Dataset, quantity: str, axis: str, *, factor: bool = False) -> list[Exponent]:
@@ -47,12 +59,14 @@ def exponents(results: xr.Dataset, quantity: str, axis: str, *, factor: bool = F
         if kept.sum() >= 2:
             fitted = bootstrap_slope(np.exp(x[kept]) if factor else x[kept], y[:, kept])
             fitted = tuple(np.exp(fitted).tolist()) if factor else fitted
-            found.append(Exponent(where, x[kept], y[:, kept], *fitted))
+            found.append(Exponent(where, x[kept], y[:, kept], *fitted, left_out=tuple(x[~kept].tolist())))
     return found
 
 
 def bootstrap_slope(x: np.ndarray, y: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
     """Return the slope of log y against log x over all rows, and its 95 % interval under resampling of rows.
+
+    One row has no interval: not a number.
 
     Examples
     --------
@@ -62,6 +76,8 @@ def bootstrap_slope(x: np.ndarray, y: np.ndarray, seed: int = 0) -> tuple[float,
     """
     log_x = np.log(x) - np.log(x).mean()
     slopes = np.log(y) @ log_x / (log_x @ log_x)
+    if slopes.size == 1:
+        return round(float(slopes[0]), 12), np.nan, np.nan
     rng = np.random.default_rng(seed)
     means = slopes[rng.integers(0, slopes.size, (RESAMPLES, slopes.size))].mean(axis=1)
     low, high = np.quantile(means, [0.025, 0.975])
@@ -70,19 +86,45 @@ def bootstrap_slope(x: np.ndarray, y: np.ndarray, seed: int = 0) -> tuple[float,
 
 def fraction(results: xr.Dataset, quantity: str, x: str, y: str) -> xr.DataArray:
     """Return the mean over seeds (for `reached`: the fraction that got there) as a table over two axes."""
-    array = _seeds_first(results[quantity], x).mean("seeds")
-    others = [dim for dim in array.dims if dim not in (x, y)]
-    return array.isel(dict.fromkeys(others, 0)).transpose(y, x)
+    return _by_seed(results, quantity, x, y).mean("seeds")
 
 
 def threshold(results: xr.Dataset, quantity: str, x: str, y: str, level: float = 0.5) -> xr.DataArray:
     """Return, for each value of `x`, the smallest `y` from which on the mean over seeds is at least `level`."""
     table = fraction(results, quantity, x, y).sortby(y)
-    above = table.values >= level
-    lasting = np.logical_and.accumulate(above[::-1], axis=0)[::-1]
-    values = np.asarray(table.coords[y].values, float)
-    first = [values[column.argmax()] if column.any() else np.nan for column in lasting.T]
-    return xr.DataArray(first, {x: table.coords[x]}, name=f"{y} needed")
+    heights = np.asarray(table.coords[y].values, float)
+    return xr.DataArray(_first(table.values, heights, level), {x: table.coords[x]}, name=f"{y} needed")
+
+
+def threshold_exponent(results: xr.Dataset, quantity: str, x: str, y: str, level: float = 0.5) -> Exponent | None:
+    """Fit the exponent of the threshold along `x`; its interval is that of thresholds of resampled seeds."""
+    table = _by_seed(results, quantity, x, y).sortby(y)
+    places, heights = (np.asarray(table.coords[axis].values, float) for axis in (x, y))
+    whole = _first(table.mean("seeds").values, heights, level)
+    kept = np.isfinite(whole)
+    if kept.sum() < 2:
+        return None
+    rng, seeds = np.random.default_rng(0), table.sizes["seeds"]
+    slopes = []
+    for _ in range(RESAMPLES):
+        drawn = _first(table.values[rng.integers(0, seeds, seeds)].mean(axis=0), heights, level)
+        if np.isfinite(drawn[kept]).all():
+            slopes.append(bootstrap_slope(places[kept], drawn[None, kept])[0])
+    low, high = np.quantile(slopes, [0.025, 0.975]) if slopes else (np.nan, np.nan)
+    value = bootstrap_slope(places[kept], whole[None, kept])[0]
+    return Exponent({}, places[kept], whole[None, kept], value, float(low), float(high), tuple(places[~kept].tolist()))
+
+
+def _by_seed(results: xr.Dataset, quantity: str, x: str, y: str) -> xr.DataArray:
+    array = _seeds_first(results[quantity], x)
+    others = [dim for dim in array.dims if dim not in ("seeds", x, y)]
+    return array.isel(dict.fromkeys(others, 0)).transpose("seeds", y, x)
+
+
+def _first(table: np.ndarray, heights: np.ndarray, level: float) -> np.ndarray:
+    """Return for each column the lowest height from which on all entries are at least `level`, or not a number."""
+    lasting = np.logical_and.accumulate((table >= level)[::-1], axis=0)[::-1]
+    return np.array([heights[column.argmax()] if column.any() else np.nan for column in lasting.T])
 
 
 def _seeds_first(array: xr.DataArray, axis: str) -> xr.DataArray:

@@ -8,23 +8,25 @@ import numpy as np
 import xarray as xr
 
 from wideproof.report.proof_figures import STYLE, TEXT
-from wideproof.sweeps.analysis import Exponent, exponents, fraction, threshold
+from wideproof.sweeps.analysis import Exponent, exponents, fraction, threshold, threshold_exponent
 from wideproof.sweeps.study import Figure as Wanted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a0468c", "#8a6d00", "#3a3a3a")
 
 
 class Drawn(NamedTuple):
-    """A figure, its title, and the exponents that it shows, if any."""
+    """A figure, its title, the exponents that it shows, if any, and beside each what theory has."""
 
     title: str
     figure: Figure
     exponents: list[Exponent]
     factor: bool = False
+    predicted: tuple[str, ...] = ()
 
 
 def draw(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
@@ -34,6 +36,8 @@ def draw(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
 
     found = _exponents(results, wanted)
     if not np.isfinite(results[wanted.quantity].values).any():
+        return None
+    if wanted.kind in ("slope", "factor") and not found:
         return None
     title = wanted.title or f"{wanted.quantity} against {wanted.x}"
     with matplotlib.rc_context(STYLE):  # pyright: ignore[reportArgumentType]
@@ -45,15 +49,19 @@ def draw(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
             _threshold(axes, results, wanted, found)
         else:
             _table(figure, axes, results, wanted)
-    return Drawn(title, figure, found, wanted.kind == "factor")
+        if axes.get_legend_handles_labels()[1]:
+            figure.legend(loc="outside lower left", borderaxespad=0.3)
+    predicted = [wanted.printed_at(one.where) for one in found]
+    shown = tuple("" if p is None else f"{p:g}" for p in predicted) if any(p is not None for p in predicted) else ()
+    return Drawn(title, figure, found, wanted.kind == "factor", shown)
 
 
 def _exponents(results: xr.Dataset, wanted: Wanted) -> list[Exponent]:
     if wanted.kind in ("slope", "factor"):
         return exponents(results, wanted.quantity, wanted.x, factor=wanted.kind == "factor")
     if wanted.kind == "threshold" and wanted.y is not None:
-        curve = threshold(results, wanted.quantity, wanted.x, wanted.y)
-        return exponents(curve.to_dataset(name="needed"), "needed", wanted.x)
+        one = threshold_exponent(results, wanted.quantity, wanted.x, wanted.y)
+        return [] if one is None else [one]
     return []
 
 
@@ -62,34 +70,31 @@ def _slopes(axes: Axes, found: list[Exponent], wanted: Wanted) -> None:
         colour = COLOURS[k % len(COLOURS)]
         middle = np.exp(np.log(one.y).mean(axis=0))
         axes.plot(np.tile(one.x, (len(one.y), 1)).T, one.y.T, "o", color=colour, ms=2.6, alpha=0.4)
-        label = ", ".join(str(v) for v in one.where.values()) or wanted.quantity
-        axes.plot(
-            one.x, middle, "-", color=colour, lw=1.5, label=f"{label}: {one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
-        )
-    if found and wanted.printed is not None:
-        first = found[0]
-        start = np.exp(np.log(first.y[:, 0]).mean())
-        line = start * (first.x / first.x[0]) ** wanted.printed
-        axes.plot(first.x, line, "--", color=TEXT, lw=1.1, label=f"printed: {wanted.printed:g}")
+        label = f"{one.label or wanted.quantity.replace('_', ' ')}: {one.value:.2f} {one.interval}".rstrip()
+        printed = wanted.printed_at(one.where)
+        if printed is not None:
+            line = middle[-1] * (one.x / one.x[-1]) ** printed
+            axes.plot(one.x, line, "--", color=colour, lw=1.0)
+            label += f", predicted {printed:g} (dashed)"
+        axes.plot(one.x, middle, "-", color=colour, lw=1.5, label=label)
     _logarithmic(axes, wanted.x, found[0].x if found else None)
     if wanted.kind == "factor":
         axes.set_xscale("linear")
-        axes.set_xlabel(f"{wanted.x.replace('_', ' ')} (factors per unit in the legend)")
+        axes.set_xlabel(f"{wanted.x.replace('_', ' ')} (factors per unit below)")
     axes.set_ylabel(wanted.quantity.replace("_", " "))
-    if found:
-        axes.legend(loc="best")
 
 
 def _threshold(axes: Axes, results: xr.Dataset, wanted: Wanted, found: list[Exponent]) -> None:
     assert wanted.y is not None
     curve = threshold(results, wanted.quantity, wanted.x, wanted.y)
     x = np.asarray(curve.coords[wanted.x].values, float)
-    label = f"exponent {found[0].value:.2f}" if found else None
+    label = f"exponent {found[0]}" if found else "no exponent"
+    left = x[~np.isfinite(curve.values)]
+    if left.size:
+        label += f"; no {wanted.y} tried suffices at {', '.join(f'{v:g}' for v in left)}"
     axes.plot(x, curve.values, "o-", color=COLOURS[0], ms=4, label=label)
     _logarithmic(axes, wanted.x, x)
     axes.set_ylabel(f"{wanted.y} needed")
-    if label:
-        axes.legend(loc="best")
 
 
 def _table(figure: Figure, axes: Axes, results: xr.Dataset, wanted: Wanted) -> None:
@@ -104,7 +109,8 @@ def _table(figure: Figure, axes: Axes, results: xr.Dataset, wanted: Wanted) -> N
     image = axes.imshow(table.values, origin="lower", aspect="auto", cmap="viridis", norm=scale)
     for (row, column), value in np.ndenumerate(table.values):
         shown = "" if not np.isfinite(value) else f"{value:.2f}" if phase else f"{value:.2g}"
-        axes.text(column, row, shown, ha="center", va="center", fontsize=7.5, color="#ffffff", alpha=0.95)
+        colour = TEXT if np.isfinite(value) and _light(image, value) else "#ffffff"
+        axes.text(column, row, shown, ha="center", va="center", fontsize=7.5, color=colour)
     axes.set_xticks(range(table.shape[1]), [str(v) for v in table.coords[wanted.x].values])
     axes.set_yticks(range(table.shape[0]), [str(v) for v in table.coords[wanted.y].values])
     axes.set_xlabel(wanted.x)
@@ -112,6 +118,11 @@ def _table(figure: Figure, axes: Axes, results: xr.Dataset, wanted: Wanted) -> N
     axes.grid(False)
     name = "fraction of seeds" if phase else wanted.quantity.replace("_", " ")
     figure.colorbar(image, ax=axes, label=name)
+
+
+def _light(image: AxesImage, value: float) -> bool:
+    red, green, blue, _ = image.to_rgba(np.array([value]))[0]
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.55
 
 
 def _logarithmic(axes: Axes, name: str, ticks: np.ndarray | None) -> None:

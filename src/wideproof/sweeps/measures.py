@@ -14,6 +14,7 @@ r"""What a task can measure: one number each, from the start, the run, or the ne
 | `limit_lambda_min`, `limit_condition` | of the Gram matrix at infinite width |
 | `proof_ratio` | $h = \Lambda\rho/s^2$ at the end of training; below 1/2 convergence is proved |
 | `proof_ratio_start` | the same at the start: a proof before training |
+| `proof_width` | the least width (not the task's own) with a proof before training, fully-connected, doubled start |
 | `check:PAPER.STATEMENT` | 1, 0 or not a number: a paper's statement in a quick laboratory with this task's seed |
 """
 
@@ -101,6 +102,16 @@ def _proof_ratio(work: Work, at: str) -> float:
     return float(certify(work.network, work.start if at == "start" else work.run.params, work.data).h)
 
 
+def _proof_width(work: Work) -> float:
+    from wideproof.certificates.widths import width_needed
+    from wideproof.networks import FullyConnected
+
+    if not isinstance(work.network, FullyConnected):
+        raise InputError(f"proof_width is for fully-connected networks, and this task has {work.network.name}")
+    (found,) = width_needed(work.network, work.data, seeds=(work.recipe.seed,)).widths
+    return np.nan if found is None else float(found)
+
+
 def _statement(name: str, work: Work) -> float:
     from wideproof.papers import Outcome, laboratory, statements
 
@@ -126,4 +137,5 @@ MEASURES: dict[str, Measure] = {
     "limit_condition": lambda work: _condition(work.limit_eigenvalues),
     "proof_ratio": lambda work: _proof_ratio(work, "end"),
     "proof_ratio_start": lambda work: _proof_ratio(work, "start"),
+    "proof_width": _proof_width,
 }

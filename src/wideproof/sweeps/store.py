@@ -48,24 +48,29 @@ class Store:
             shutil.rmtree(left_behind, ignore_errors=True)
 
     def finished(self, tasks: Sequence[Task]) -> dict[str, dict[str, float]]:
-        """Return the values of the tasks that are done; a damaged file counts as not done and is removed."""
+        """Return the values of the tasks that are done; a damaged file counts as not done and is removed.
+
+        A task that was trained together with others is done when all of them are.
+        """
         found = {}
         for task in tasks:
-            path = self._path(task)
+            path = self._path(task.digest)
             if path.exists():
-                values = _read(path)
-                if values is None or set(values) != set(task.measures):
+                line = _read(path)
+                if line is None or set(line["values"]) != set(task.measures):
                     path.unlink()
-                else:
-                    found[task.digest] = values
+                elif all(self._path(name).exists() for name in line.get("companions", ())):
+                    found[task.digest] = {name: float(value) for name, value in line["values"].items()}
         return found
 
-    def keep(self, task: Task, values: Mapping[str, float], seconds: float) -> None:
+    def keep(self, task: Task, values: Mapping[str, float], seconds: float, companions: Sequence[str] = ()) -> None:
         """Write down a finished task, whole or not at all."""
         body = json.dumps({name: _text(value) for name, value in values.items()}, sort_keys=True)
-        about = {"chosen": dict(task.chosen), "settings": json.loads(task.settings), "seconds": seconds}
+        about: dict[str, Any] = {"chosen": dict(task.chosen), "settings": json.loads(task.settings), "seconds": seconds}
+        if len(companions) > 1:
+            about["companions"] = list(companions)
         line = {"sum": zlib.crc32(body.encode()), "values": json.loads(body), **about}
-        write_bytes(self._path(task), (json.dumps(line) + "\n").encode())
+        write_bytes(self._path(task.digest), (json.dumps(line) + "\n").encode())
 
     def assemble(self, tasks: Sequence[Task]) -> xr.Dataset:
         """Return everything that is done as one data set, and write it to the Zarr store."""
@@ -81,8 +86,8 @@ class Store:
             raise InputError(f"cannot write {target}: {error.strerror or error}; finished tasks are kept") from error
         return found
 
-    def _path(self, task: Task) -> Path:
-        return self.folder / JOURNAL / f"{task.digest}.json"
+    def _path(self, digest: str) -> Path:
+        return self.folder / JOURNAL / f"{digest}.json"
 
 
 def labelled(study: Study, tasks: Sequence[Task], done: Mapping[str, Mapping[str, float]]) -> xr.Dataset:
@@ -121,12 +126,12 @@ def _text(value: float) -> float | str:
     return float(value) if np.isfinite(value) else repr(float(value))
 
 
-def _read(path: Path) -> dict[str, float] | None:
+def _read(path: Path) -> dict[str, Any] | None:
     try:
         line = json.loads(path.read_bytes())
         body = json.dumps(line["values"], sort_keys=True)
         if zlib.crc32(body.encode()) != line["sum"]:
             return None
-        return {name: float(value) for name, value in line["values"].items()}
+        return line
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

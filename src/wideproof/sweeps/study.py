@@ -82,14 +82,24 @@ class NetworkPart(_Part):
 
 
 class Figure(_Part):
-    """One figure: an exponent or a factor per unit along an axis, a phase diagram or map over two, or a threshold."""
+    """One figure: an exponent or a factor per unit along an axis, a phase diagram or map over two, or a threshold.
+
+    `printed` is the exponent that theory has; a table where it differs along the other axis, as in
+    `{ "canonical(1)" = -1.0 }`.
+    """
 
     kind: Literal["slope", "factor", "phase", "map", "threshold"]
     quantity: str
     x: str
     y: str | None = None
-    printed: float | None = None
+    printed: float | dict[str, float] | None = None
     title: str = ""
+
+    def printed_at(self, where: dict[str, object]) -> float | None:
+        """Return the exponent that theory has at these values of the other axes."""
+        if not isinstance(self.printed, dict):
+            return self.printed
+        return next((self.printed[str(value)] for value in where.values() if str(value) in self.printed), None)
 
 
 class Study(_Part):
@@ -264,6 +274,8 @@ def _require_meaning(study: Study, text: str, where: str) -> None:
         for axis in filter(None, (figure.x, figure.y)):
             if axis not in study.axes:
                 raise wrong(["figures"], f"a figure over {axis!r}, which is no axis of this study")
+        if figure.quantity not in study.measures:
+            raise wrong(["figures"], f"a figure of {figure.quantity!r}, which is not among the measures")
         if figure.kind in ("phase", "map", "threshold") and figure.y is None:
             raise wrong(["figures"], f"a {figure.kind} needs two axes, x and y")
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import xarray as xr
 
-from wideproof.sweeps.engines import Outcome, in_process, in_processes, on_cluster
+from wideproof.sweeps.engines import Outcome, in_batches, in_processes, in_threads, on_cluster
 from wideproof.sweeps.store import Store
 from wideproof.sweeps.study import Study
-from wideproof.sweeps.task import tasks_of
+from wideproof.sweeps.task import Task, tasks_of
+from wideproof.threads import cores
 
 
 class Progress(NamedTuple):
@@ -44,6 +47,8 @@ def sweep(
     folder: str | Path,
     *,
     workers: int = 1,
+    threads: int | None = None,
+    batch: bool | None = None,
     cluster: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Sweep:
@@ -53,6 +58,9 @@ def sweep(
     ----------
     folder : a new one, or one of an earlier run of this study; finished tasks are never run again.
     workers : processes on this machine; 1 works here.
+    threads : tasks side by side in this process; as many as there are cores by default.
+    batch : whether this process trains the seeds of one network in one program; by default on accelerators only, since
+        on a CPU threads were measured to be faster, and give each run the bits that it has alone.
     cluster : the address of a Dask scheduler, as in `tcp://host:8786`.
     progress : called after each task.
     """
@@ -60,20 +68,30 @@ def sweep(
     store, tasks = Store(folder, study), tasks_of(study)
     finished = store.finished(tasks)
     left = [task for task in tasks if task.digest not in finished]
-    if cluster is not None:
-        outcomes = on_cluster(left, cluster)
-    else:
-        outcomes = in_process(left) if workers == 1 else in_processes(left, workers)
+    outcomes = _engine(left, workers, threads, batch, cluster)
     failed: list[Outcome] = []
     done = 0
-    for outcome in outcomes if left else ():
-        if outcome.values is None:
-            failed.append(outcome)
-        else:
-            store.keep(outcome.task, outcome.values, outcome.seconds)
-            done += 1
-        if progress is not None:
-            rate = (done + len(failed)) / (time.perf_counter() - began)
-            progress(Progress(len(finished) + done, len(failed), len(tasks), rate, outcome))
+    with contextlib.closing(outcomes):
+        for outcome in outcomes:
+            if outcome.values is None:
+                failed.append(outcome)
+            else:
+                store.keep(outcome.task, outcome.values, outcome.seconds, outcome.companions)
+                done += 1
+            if progress is not None:
+                rate = (done + len(failed)) / (time.perf_counter() - began)
+                progress(Progress(len(finished) + done, len(failed), len(tasks), rate, outcome))
     results = store.assemble(tasks)
     return Sweep(study, Path(folder), results, len(finished), done, tuple(failed), time.perf_counter() - began)
+
+
+def _engine(
+    tasks: list[Task], workers: int, threads: int | None, batch: bool | None, cluster: str | None
+) -> Generator[Outcome]:
+    if cluster is not None and tasks:
+        return on_cluster(tasks, cluster)
+    if workers > 1:
+        return in_processes(tasks, workers)
+    if batch if batch is not None else jax.default_backend() != "cpu":
+        return in_batches(tasks)
+    return in_threads(tasks, threads or cores())

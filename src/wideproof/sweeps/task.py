@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,10 +20,12 @@ from wideproof.kernels import gram, limit_gram
 from wideproof.networks import Network, build
 from wideproof.sweeps.measures import find_measure
 from wideproof.sweeps.study import Study
-from wideproof.training import Recipe, Run, train
-from wideproof.training.train import begin, raising_interrupts
+from wideproof.threads import one_blas_thread
+from wideproof.training import Recipe, Run, train, train_many
+from wideproof.training.interrupts import raising_interrupts
+from wideproof.training.train import begin
 
-MEANING = 1  # raised when the same task would give other numbers, so that old results are not taken for new ones
+MEANING = 2  # raised when the same task would give other numbers, so that old results are not taken for new ones
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,18 @@ class Task:
     def digest(self) -> str:
         """A name that depends on everything that decides the numbers."""
         return hashlib.sha256(f"{MEANING}|{self.settings}|{','.join(self.measures)}".encode()).hexdigest()[:24]
+
+    @property
+    def kin(self) -> str:
+        """Tasks that differ only in the seed of training have the same kin."""
+        parts = json.loads(self.settings)
+        parts["training"].pop("seed", None)
+        return json.dumps(parts, sort_keys=True)
+
+    @property
+    def seed(self) -> int:
+        """The seed of training."""
+        return int(json.loads(self.settings)["training"].get("seed", Recipe.seed))
 
     @property
     def shape(self) -> str:
@@ -65,42 +81,81 @@ def _task(study: Study, chosen: dict[str, Any]) -> Task:
     return Task(tuple(chosen.items()), settings, tuple(sorted(study.measures)))
 
 
+T = TypeVar("T")
+
+
+def _once(compute: Callable[[Any], T]) -> T:
+    """Make a property that is computed at its first use.
+
+    `functools.cached_property` of Python 3.11 lets one thread at a time compute, for all instances together.
+    """
+
+    @functools.wraps(compute)
+    def found(self: Any) -> T:
+        kept = self.__dict__.setdefault("_kept", {})
+        if compute.__name__ not in kept:
+            kept[compute.__name__] = compute(self)
+        return kept[compute.__name__]
+
+    return property(found)  # pyright: ignore[reportReturnType]
+
+
 class Work:
     """A task being carried out; the run, and what several measures need, are made when first asked for."""
 
-    def __init__(self, settings: Mapping[str, Mapping[str, Any]]) -> None:
-        self.settings = settings
+    def __init__(self, settings: Mapping[str, Mapping[str, Any]], together: Together | None = None) -> None:
+        self.settings, self.together = settings, together
         self.data: AnyDataset = _data(json.dumps(settings["data"], sort_keys=True))
         options = {k: v for k, v in settings["network"].items() if k != "name"}
         shapes = self.data.input_shape, self.data.target_shape
         self.network: Network = build(settings["network"]["name"], *shapes, **options)
         self.recipe = Recipe.from_config(dict(settings["training"]))
 
-    @cached_property
+    @_once
     def start(self) -> dict[str, np.ndarray]:
         """The initial weights."""
         return dict(begin(self.network, self.data, self.recipe).initial)
 
-    @cached_property
+    @_once
     def eigenvalues(self) -> np.ndarray:
         """The eigenvalues of the Gram matrix at the start."""
         return np.linalg.eigvalsh(np.asarray(gram(self.network, self.start, self.data.x)))
 
-    @cached_property
+    @_once
     def limit_eigenvalues(self) -> np.ndarray:
         """The eigenvalues of the Gram matrix at infinite width."""
         return np.linalg.eigvalsh(np.asarray(limit_gram(self.network, self.data.x)))
 
-    @cached_property
+    @_once
     def run(self) -> Run:
         """The training run."""
+        if self.together is not None:
+            return self.together.run(self)
         return train(self.network, self.data, self.recipe)
 
 
-def execute(task: Task) -> dict[str, float]:
-    """Carry a task out and return what was measured, in the order of the measures' names."""
-    work = Work(json.loads(task.settings))
-    with raising_interrupts():
+class Together:
+    """Seeds of one network on one data set, all trained in one program when the first run is asked for."""
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self.seeds = seeds
+        self._runs: dict[int, Run] = {}
+
+    def run(self, work: Work) -> Run:
+        """Return the run of this work's seed."""
+        if not self._runs:
+            runs = train_many(work.network, work.data, work.recipe, seeds=self.seeds, how="batch")
+            self._runs = dict(zip(self.seeds, runs, strict=True))
+        return self._runs[work.recipe.seed]
+
+
+def execute(task: Task, together: Together | None = None, given_up: threading.Event | None = None) -> dict[str, float]:
+    """Carry a task out and return what was measured, in the order of the measures' names.
+
+    A task that trains stops with `KeyboardInterrupt` soon after `given_up` is set.
+    """
+    work = Work(json.loads(task.settings), together)
+    with one_blas_thread(), raising_interrupts(given_up):
         return {name: float(find_measure(name)(work)) for name in task.measures}
 
 

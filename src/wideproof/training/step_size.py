@@ -3,7 +3,8 @@ r"""Step sizes: a number, the largest safe one, or the one a theorem asks for.
 `"safe"` is the inverse of the largest curvature at the start:
 
 * half sum of squares: $c / \lambda_{\max}(G(0))$,
-* mean of a $\lambda$-smooth loss: $c\, n / (\lambda\, \lambda_{\max}(G(0)))$.
+* mean of a $\lambda$-smooth loss: $c\, n / (\lambda\, \lambda_{\max}(G(0)))$;
+* $c$ where $G(0) = 0$: the gradient is 0 as well (every unit is off), and no step moves anything.
 
 `"paper"` is the scaling of the network's theorem:
 
@@ -63,11 +64,12 @@ def step_size_for(network: Network, params: Mapping[str, ArrayLike], data: AnyDa
 
 
 def _safe(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> float:
-    objective = recipe.objective
-    curvature = objective.curvature(data.n)
+    curvature = recipe.objective.curvature(data.n)
     if curvature is None:
-        return 1 / largest_eigenvalue(network, params, data.x, weights=_local(network, params, data, recipe))
-    return 1 / (curvature * largest_eigenvalue(network, params, data.x))
+        steepest = largest_eigenvalue(network, params, data.x, weights=_local(network, params, data, recipe))
+    else:
+        steepest = curvature * largest_eigenvalue(network, params, data.x)
+    return 1 / steepest if steepest > 0 else 1.0
 
 
 def _local(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> Array:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +20,8 @@ from wideproof.errors import InputError
 from wideproof.networks import Network
 from wideproof.precision import double
 from wideproof.storage import new_folder
+from wideproof.threads import cores
+from wideproof.training.interrupts import stop_request
 from wideproof.training.loop import (
     Carry,
     Limits,
@@ -135,9 +133,9 @@ def train_many(
 ) -> list[Run]:
     """Train the same network from several seeds, with one compilation.
 
-    `how="batch"` runs all seeds in one program, as extra rows of every product; `how="loop"` runs them side by side
-    on the machine's cores, each with exactly the numbers that `train` gives. `"auto"` batches on accelerators and
-    loops on CPUs, where batching small products was measured to be slower.
+    `how="batch"` runs seeds in one program, as extra rows of every product, as many as fit into half of the memory;
+    `how="loop"` runs them side by side on the machine's cores, each with exactly the numbers that `train` gives.
+    `"auto"` batches on accelerators and loops on CPUs, where batching small products was measured to be slower.
 
     >>> from wideproof.data import load
     >>> from wideproof.networks import FullyConnected
@@ -153,7 +151,10 @@ def train_many(
         how = "loop" if jax.default_backend() == "cpu" else "batch"
     recipes = [dataclasses.replace(recipe, seed=int(seed)) for seed in seeds]
     if how == "batch":
-        return _drive([begin(network, data, r) for r in recipes], record or {}, None, 0.0, progress)
+        runs = [begin(network, data, r) for r in recipes]
+        lanes = max(1, int(_memory() // (2 * _needed(network, recipe))))
+        parts = [runs[k : k + lanes] for k in range(0, len(runs), lanes)]
+        return [run for part in parts for run in _drive(part, record or {}, None, 0.0, progress)]
     measures = record or {}
 
     @double
@@ -161,10 +162,11 @@ def train_many(
         return _drive([begin(network, data, recipe)], measures, None, 0.0, None)[0]
 
     first = one(recipes[0])  # compiles before the threads ask for the same program
-    with ThreadPoolExecutor(os.cpu_count() if jax.default_backend() == "cpu" else 1) as pool:
+    with ThreadPoolExecutor(cores() if jax.default_backend() == "cpu" else 1) as pool:
         return [first, *pool.map(one, recipes[1:])]
 
 
+@double
 def begin(network: Network, data: AnyDataset, recipe: Recipe) -> Run:
     """Return the run at step 0: initial weights drawn, step size decided, nothing trained."""
     _require_fit(network, data, recipe)
@@ -192,12 +194,11 @@ def begin(network: Network, data: AnyDataset, recipe: Recipe) -> Run:
 
 
 def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
-    entries = sum(math.prod(law.shape) for law in network.laws().values())
-    needed, there = 4 * entries * np.dtype(recipe.precision).itemsize, _memory()
+    needed, there = _needed(network, recipe), _memory()
     if needed > there:
         raise InputError(
-            f"{network} has {entries:.2g} weights, and training them takes about {needed / 1e9:.3g} GB where this "
-            f"machine has {there / 1e9:.3g} GB: take a smaller width or depth"
+            f"{network} has {_entries(network):.2g} weights, and training them takes about {needed / 1e9:.3g} GB where "
+            f"this machine has {there / 1e9:.3g} GB: take a smaller width or depth"
         )
     if network.input_shape != data.input_shape:
         raise InputError(
@@ -218,6 +219,15 @@ def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
         raise InputError(f"'{data.name}' has real targets, so it has no training error: stop at a target loss")
     if recipe.batch is not None and recipe.batch > data.n:
         raise InputError(f"batch is {recipe.batch} and '{data.name}' has {data.n} examples: take at most {data.n}")
+
+
+def _entries(network: Network) -> int:
+    return sum(math.prod(law.shape) for law in network.laws().values())
+
+
+def _needed(network: Network, recipe: Recipe) -> int:
+    """Return the bytes that one run takes, about: weights at the start and now, gradients, what the update makes."""
+    return 4 * _entries(network) * np.dtype(recipe.precision).itemsize
 
 
 def _memory() -> int:
@@ -260,7 +270,7 @@ def _drive(
     seen: list[list[tuple[np.ndarray, dict[str, np.ndarray]]]] = [[] for _ in runs]
     seconds, length, saved = lead.seconds, 8, time.perf_counter()
 
-    with _stop_request() as stop_requested:
+    with stop_request() as stop_requested:
         step = lead.step
         carry, _ = chunk(
             carry, problem, _limits(recipe, step, unit, 1)
@@ -371,40 +381,3 @@ def _progress(seen: list[tuple[np.ndarray, dict[str, np.ndarray]]], step: int, s
     rows = next((values for at, values in reversed(seen) if len(at)), None)
     loss, error = (np.nan, np.nan) if rows is None else (rows["loss"][-1], rows["error"][-1])
     return Progress(step, steps, float(loss), float(error), rate)
-
-
-_RAISE: ContextVar[bool] = ContextVar("raise_interrupts", default=False)
-
-
-@contextlib.contextmanager
-def raising_interrupts() -> Iterator[None]:
-    """Let Ctrl-C raise inside `train`, for callers to whom half a run is worth nothing."""
-    token = _RAISE.set(True)
-    try:
-        yield
-    finally:
-        _RAISE.reset(token)
-
-
-@contextlib.contextmanager
-def _stop_request() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C and a polite kill into a request to stop after the current chunk; a second one stops at once."""
-    if _RAISE.get() or threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    asked = threading.Event()
-    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def ask(number: int, frame: Any) -> None:
-        if asked.is_set():
-            signal.signal(number, old[signal.Signals(number)])
-            raise KeyboardInterrupt
-        asked.set()
-
-    for number in old:
-        signal.signal(number, ask)
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
