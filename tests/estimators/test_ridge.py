@@ -65,6 +65,30 @@ def test_tiles_products_and_diagonals_agree(activation, rng, monkeypatch):
     np.testing.assert_allclose(kernel.diagonal(x), np.diag(whole), atol=1e-12)
 
 
+def test_tiles_side_by_side_give_the_same_bits(rng, monkeypatch):
+    monkeypatch.setattr("wideproof.estimators.limit_kernel.TILE", 16)
+    x, y = rng.normal(size=(70, 3)), rng.normal(size=70)
+    for first, second in (((), ()), ((x[:50],), (x[:50],))):
+        np.testing.assert_array_equal(LimitKernel(jobs=3)(x, *first), LimitKernel()(x, *second))
+    one, two, all_cores = (NTKRegressor(ridge=0.1, n_jobs=jobs).fit(x, y) for jobs in (None, 2, -1))
+    for other in (two, all_cores):
+        np.testing.assert_array_equal(other.predict(x), one.predict(x))
+
+
+def test_an_error_in_a_tile_is_raised(rng, monkeypatch):
+    def fails(self, x, other):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("wideproof.estimators.limit_kernel.TILE", 16)
+    kernel = LimitKernel(jobs=2)
+    kernel(rng.normal(size=(40, 3)))
+    calls = iter([0])
+    real = LimitKernel._block
+    monkeypatch.setattr(LimitKernel, "_block", lambda *a: real(*a) if next(calls, None) is not None else fails(*a))
+    with pytest.raises(MemoryError):
+        kernel(rng.normal(size=(40, 3)))
+
+
 def brute_force(matrix, y, weight, ridge):
     """Leave every example out in turn and solve anew."""
     total = 0.0

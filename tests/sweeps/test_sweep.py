@@ -1,6 +1,7 @@
 """Sweeps: finished once, resumed to the same bits, torn files found, workers that die replaced."""
 
 import errno
+import functools
 import json
 import os
 import signal
@@ -15,14 +16,17 @@ import pytest
 import xarray as xr
 
 from tests.sweeps.making import TINY, tree
+from wideproof import sweeps
 from wideproof.errors import InputError, JobError
 from wideproof.networks import FullyConnected
-from wideproof.sweeps import engines, read_study, sweep
+from wideproof.sweeps import engines, read_study
 from wideproof.sweeps import task as task_module
 from wideproof.sweeps.page import save_page
 from wideproof.sweeps.store import Store
 from wideproof.sweeps.task import Work, tasks_of
 from wideproof.training import Recipe, train
+
+sweep = functools.partial(sweeps.sweep, batch=False)  # an accelerator would batch, and finish a batch as a whole
 
 
 @pytest.fixture(scope="module")

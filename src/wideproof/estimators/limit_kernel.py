@@ -8,8 +8,9 @@ Large matrices are made of tiles.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,6 +24,7 @@ TILE = 2048
 SMALLEST = 32
 # A block of rows against all examples, while a product with the matrix is formed.
 BLOCK_BYTES = 256 << 20
+Tile = tuple[slice, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class LimitKernel:
         $m/2$ of `limit_gram` is 1.
     depth, activation : as for the network.
     fixed_layers : how many of the first layers are drawn and not trained; their part is left out of the tangent kernel.
+    jobs : tiles of 2048 x 2048 side by side; the matrix is the same, bit for bit.
 
     Examples
     --------
@@ -49,6 +52,7 @@ class LimitKernel:
     activation: str = "relu"
     kernel: str = "ntk"
     fixed_layers: int = 0
+    jobs: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:
         if self.network not in NETWORKS:
@@ -85,25 +89,20 @@ class LimitKernel:
 
     def __call__(self, x: np.ndarray, other: np.ndarray | None = None) -> np.ndarray:
         """Return the matrix of `x` with itself or with `other`, writable and in Fortran order."""
-        columns = x if other is None else other
-        result = np.empty((len(x), len(columns)), order="F")
-        for rows, left in _tiles(x):
-            for place, right in _tiles(columns):
-                if other is None and place.start > rows.start:
-                    break
-                block = self._block(left, None if other is None and place == rows else right)
-                result[rows, place] = block
-                if other is None and place != rows:
-                    result[place, rows] = block.T
+        if other is None:
+            result = self.lower(x)
+            for rows, _ in _tiles(x):
+                result[: rows.start, rows] = result[rows, : rows.start].T
+            return result
+        result = np.empty((len(x), len(other)), order="F")
+        self._fill(result, [(left, right) for left in _tiles(x) for right in _tiles(other)])
         return result
 
     def lower(self, x: np.ndarray) -> np.ndarray:
         """Return the matrix of `x` with nothing of use above the tiles on the diagonal: half of the work."""
         result = np.zeros((len(x), len(x)), order="F")
-        for rows, left in _tiles(x):
-            for place, right in _tiles(x):
-                if place.start <= rows.start:
-                    result[rows, place] = self._block(left, None if place == rows else right)
+        tiles = list(_tiles(x))
+        self._fill(result, [(left, right) for k, left in enumerate(tiles) for right in tiles[: k + 1]])
         return result
 
     def product(self, x: np.ndarray, other: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -121,6 +120,22 @@ class LimitKernel:
             return np.full(len(x), self._block(x[:1], None)[0, 0])
         return np.concatenate([np.zeros(0), *(np.diag(self._block(part, None)) for _, part in _tiles(x))])
 
+    def _fill(self, result: np.ndarray, pairs: Sequence[tuple[Tile, Tile]]) -> None:
+        """Compute the tiles of a matrix, `jobs` side by side; the first one of all alone, since it compiles."""
+
+        def fill(pair: tuple[Tile, Tile]) -> None:
+            (rows, left), (columns, right) = pair
+            result[rows, columns] = self._block(left, None if right is left else right)
+
+        if self.jobs == 1 or len(pairs) < 3:
+            for pair in pairs:
+                fill(pair)
+            return
+        fill(pairs[0])
+        with ThreadPoolExecutor(self.jobs) as pool:
+            for _ in pool.map(fill, pairs[1:]):  # raises what went wrong
+                pass
+
     def _block(self, x: np.ndarray, other: np.ndarray | None) -> np.ndarray:
         sides = [_filled(side) for side in (x, other) if side is not None]
         network = self.built(sides[0].shape[1])
@@ -128,7 +143,7 @@ class LimitKernel:
         return np.asarray(found.matrix)[: len(x), : len(x if other is None else other)]
 
 
-def _tiles(x: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+def _tiles(x: np.ndarray) -> Iterator[Tile]:
     for start in range(0, len(x), TILE):
         rows = slice(start, min(start + TILE, len(x)))
         yield rows, x[rows]

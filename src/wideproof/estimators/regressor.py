@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -46,6 +47,7 @@ class KernelEstimator(BaseEstimator):
         rank: int = 1000,
         tol: float = 1e-6,
         memory: int = 4 << 30,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.network = network
@@ -60,10 +62,12 @@ class KernelEstimator(BaseEstimator):
         self.rank = rank
         self.tol = tol
         self.memory = memory
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def _limit_kernel(self) -> LimitKernel:
-        return LimitKernel(self.network, self.depth, self.activation, self.kernel, self.fixed_layers)
+        jobs = effective_n_jobs(self.n_jobs)
+        return LimitKernel(self.network, self.depth, self.activation, self.kernel, self.fixed_layers, jobs)
 
     def _fit_ridge(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         """Fit targets `n x outputs` and set what fitting leaves behind."""
@@ -102,6 +106,8 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
     solver : `"cholesky"`; `"cg"` (conjugate gradients, tile by tile, preconditioned by Nyström), `"nystrom"` (its first
         step); `"auto"` takes Cholesky where the matrix fits into `memory` bytes.
     rank, tol : columns of the Nyström approximation; the relative residual at which conjugate gradients stop.
+    n_jobs : tiles of the kernel matrix (2048 x 2048) that are computed side by side; `None` is 1, or what joblib's
+        context says, and -1 all cores. The result is the same, bit for bit.
     random_state : decides the Nyström columns and the subset for the ridge.
 
     Attributes
