@@ -45,7 +45,8 @@ def row(width: int, seeds: int) -> dict[str, Any]:
         "one by one": {"threads": 1, "batch": False}, "side by side": {"threads": cores(), "batch": False},
         "batched": {"batch": True},
     }  # fmt: skip
-    results, found = {}, {"width": width, "seeds": seeds}
+    results: dict[str, Sweep] = {}
+    found: dict[str, Any] = {"width": width, "seeds": seeds}
     for name, options in ways.items():
         done(width, seeds, 1000, options)
         results[name] = done(width, seeds, 0, options)

@@ -44,14 +44,14 @@ def local(workers: int) -> Any:
 
 
 def timed(what: Study, cluster: str | None = None) -> tuple[float, float]:
-    """Return the seconds of a sweep, and those of its tasks."""
+    """Return the seconds of a sweep, and those of its tasks, which run one after another on each worker."""
     inside: list[float] = []
 
     def count(p: Progress) -> None:
         inside.append(p.last.seconds if p.last else 0.0)
 
     with tempfile.TemporaryDirectory() as folder:
-        done = sweep(what, Path(folder) / "store", cluster=cluster, progress=count)
+        done = sweep(what, Path(folder) / "store", threads=1, cluster=cluster, progress=count)
     if done.failed:
         raise SystemExit(f"{len(done.failed)} tasks failed: {done.failed[0].error}")
     return done.seconds, sum(inside)
@@ -67,19 +67,18 @@ def overhead(tasks: int) -> dict[str, Any]:
     jax.monitoring.register_event_duration_secs_listener(note)
     timed(study(1))
     first = len(compiled)
-    seconds, inside = timed(study(tasks, first=1))
-    found = {
-        "tasks": tasks, "compiled by the first": first, "compiled by the others": len(compiled) - first,
-        "here": {"seconds": seconds, "task_ms": 1e3 * inside / tasks, "overhead_ms": 1e3 * (seconds - inside) / tasks},
-    }  # fmt: skip
+    found = {"tasks": tasks, "compiled by the first": first, "here": besides(tasks, None)}
+    found["compiled by the others"] = len(compiled) - first
     with local(1) as cluster:
-        address = cluster.scheduler_address
-        timed(study(1), address)
-        seconds, inside = timed(study(tasks, first=1), address)
-    found["cluster"] = {
-        "seconds": seconds, "task_ms": 1e3 * inside / tasks, "overhead_ms": 1e3 * (seconds - inside) / tasks,
-    }  # fmt: skip
+        timed(study(1), cluster.scheduler_address)
+        found["cluster"] = besides(tasks, cluster.scheduler_address)
     return found
+
+
+def besides(tasks: int, cluster: str | None) -> dict[str, float]:
+    """Return milliseconds a task: inside it, and besides it."""
+    seconds, inside = timed(study(tasks, first=1), cluster)
+    return {"seconds": seconds, "task_ms": 1e3 * inside / tasks, "overhead_ms": 1e3 * (seconds - inside) / tasks}
 
 
 def throughput(tasks: int, workers: int) -> dict[str, Any]:

@@ -99,6 +99,7 @@ def test_nothing_measured_gives_no_figure():
 def test_predictions_along_another_axis():
     wanted = Figure(kind="slope", quantity="distance", x="width", printed={"b": -1.0})
     drawn = draw(results(), wanted)
+    assert drawn is not None
     assert drawn.predicted == ("", "-1")
     (legend,) = drawn.figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
@@ -111,6 +112,7 @@ def test_predictions_along_another_axis():
 def test_numbers_in_a_table_are_readable():
     """Dark on light cells, light on dark ones."""
     drawn = draw(phases(), Figure(kind="phase", quantity="reached", x="n", y="width"))
+    assert drawn is not None
     texts = drawn.figure.axes[0].texts
     assert {text.get_color() for text in texts if text.get_text() == "1.00"} == {TEXT}
     assert {text.get_color() for text in texts if text.get_text() == "0.00"} == {"#ffffff"}
@@ -125,6 +127,7 @@ def test_the_exponent_of_a_threshold_has_an_interval_over_seeds():
         {"reached": (("n", "width", "seed"), reached)}, {"n": n, "width": widths, "seed": np.arange(seeds)}
     )
     one = threshold_exponent(found, "reached", "n", "width")
+    assert one is not None
     assert one.low <= one.value <= one.high
     assert one.low < 1 < one.high
     assert one.high - one.low < 1.5

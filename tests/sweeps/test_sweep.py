@@ -126,8 +126,12 @@ def test_an_interrupted_task_is_not_kept(study, tmp_path, monkeypatch):
 
     once = iter([signal.SIGINT])
 
+    def kill(_):
+        for number in once:
+            os.kill(os.getpid(), number)
+
     def interrupted(network, data, recipe):
-        return train(network, data, recipe, progress=lambda now: [os.kill(os.getpid(), number) for number in once])
+        return train(network, data, recipe, progress=kill)
 
     monkeypatch.setattr(task_module, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -131,7 +131,9 @@ def _exponents(done: Sweep) -> list[dict[str, Any]]:
     rows = []
     for wanted in done.study.figures:
         drawn = draw(done.results, wanted)
-        for one in drawn.exponents if drawn is not None else []:
+        if drawn is None:
+            continue
+        for one in drawn.exponents:
             rows.append({
                 "quantity": f"{wanted.y} needed" if wanted.kind == "threshold" else wanted.quantity,
                 "axis": wanted.x, "where": one.where, "kind": "factor" if drawn.factor else "exponent",

@@ -66,7 +66,7 @@ class KernelEstimator(BaseEstimator):
         self.random_state = random_state
 
     def _limit_kernel(self) -> LimitKernel:
-        jobs = effective_n_jobs(self.n_jobs)
+        jobs = effective_n_jobs(self.n_jobs)  # pyright: ignore[reportArgumentType]  None is joblib's default
         return LimitKernel(self.network, self.depth, self.activation, self.kernel, self.fixed_layers, jobs)
 
     def _fit_ridge(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
