@@ -186,12 +186,15 @@ def test_batched_seeds_have_the_same_values(study, unbroken, tmp_path):
     assert sorted(len(line["companions"]) for line in lines) == [3] * 6
 
 
-def test_a_batch_is_finished_as_a_whole(study, tmp_path):
+@pytest.mark.parametrize("damage", ["gone", "torn"])
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_batch_is_finished_as_a_whole(study, tmp_path, damage, seed):
     """Killed between two files of a batch: all of it runs again, with the same bits, and nothing else does."""
     whole = sweep(study, tmp_path / "out", batch=True)
     before = tree(whole.folder / "results.zarr")
-    victim = next(task for task in tasks_of(study) if dict(task.chosen) == {"width": 8, "seed": 1})
-    (tmp_path / "out" / "tasks" / f"{victim.digest}.json").unlink()
+    victim = next(task for task in tasks_of(study) if dict(task.chosen) == {"width": 8, "seed": seed})
+    file = tmp_path / "out" / "tasks" / f"{victim.digest}.json"
+    file.unlink() if damage == "gone" else file.write_text("{")
     again = sweep(study, tmp_path / "out", batch=True)
     assert (again.kept, again.done) == (3, 3)
     assert tree(again.folder / "results.zarr") == before

@@ -14,6 +14,8 @@ from wideproof.errors import InputError
 
 if TYPE_CHECKING:
     from wideproof.sweeps import Study, Sweep
+    from wideproof.sweeps.analysis import Exponent
+    from wideproof.sweeps.study import Figure
 
 MANY = 10_000  # tasks; more must be asked for
 
@@ -87,7 +89,7 @@ def _refuse(study: Study) -> None:
     seconds = (time.perf_counter() - began) * study.count
     raise InputError(
         f"{study.name} has {study.count:,} tasks; the first takes {seconds / study.count:.2g} s, so all would take "
-        f"about {_duration(seconds)} in one process: give --yes to run them, or shorten the axes"
+        f"about {_duration(seconds)} one after another: give --yes to run them, or shorten the axes"
     )
 
 
@@ -125,50 +127,53 @@ def _bar(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
         yield shown
 
 
-def _exponents(done: Sweep) -> list[dict[str, Any]]:
-    from wideproof.sweeps.figures import draw
+def _exponents(done: Sweep) -> list[tuple[Figure, Exponent]]:
+    """Return every exponent that the study's figures ask for."""
+    from wideproof.sweeps.figures import fitted
 
-    rows = []
-    for wanted in done.study.figures:
-        drawn = draw(done.results, wanted)
-        if drawn is None:
-            continue
-        for one in drawn.exponents:
-            rows.append({
-                "quantity": f"{wanted.y} needed" if wanted.kind == "threshold" else wanted.quantity,
-                "axis": wanted.x, "where": one.where, "kind": "factor" if drawn.factor else "exponent",
-                "value": one.value, "interval": [one.low, one.high], "shown": one.interval,
-                "predicted": wanted.printed_at(one.where), "left out": list(one.left_out),
-            })  # fmt: skip
-    return rows
+    return [(wanted, one) for wanted in done.study.figures for one in fitted(done.results, wanted)]
+
+
+def _quantity(wanted: Figure) -> str:
+    return f"{wanted.y} needed" if wanted.kind == "threshold" else wanted.quantity
 
 
 def _plain(done: Sweep) -> dict[str, Any]:
+    exponents = [
+        {
+            "quantity": _quantity(wanted), "axis": wanted.x, "where": one.where,
+            "kind": "factor" if wanted.kind == "factor" else "exponent", "value": one.value,
+            "interval": [one.low, one.high] if one.interval else None, "predicted": wanted.printed_at(one.where),
+            "left_out": list(one.left_out),
+        }
+        for wanted, one in _exponents(done)
+    ]  # fmt: skip
     return {
         "study": done.study.name, "folder": str(done.folder), "tasks": done.study.count, "kept": done.kept,
         "done": done.done, "failed": [one.error for one in done.failed], "seconds": done.seconds,
-        "exponents": _exponents(done),
+        "exponents": exponents,
     }  # fmt: skip
 
 
 def _show(console: Any, done: Sweep, page: Path) -> None:
     from rich.table import Table
 
-    rows = _exponents(done)
+    rows = []
+    for wanted, one in _exponents(done):
+        predicted = wanted.printed_at(one.where)
+        rows.append({
+            "quantity": _quantity(wanted), "against": wanted.x, "where": one.label,
+            "exponent": f"{one.value:.2f}" + (" per unit" if wanted.kind == "factor" else ""),
+            "95 % interval": one.interval, "predicted": "" if predicted is None else f"{predicted:g}",
+            "left out": ", ".join(f"{value:g}" for value in one.left_out),
+        })  # fmt: skip
     if rows:
-        extra = [key for key in ("predicted", "left out") if any(row[key] not in (None, []) for row in rows)]
         table = Table(box=None, padding=(0, 2, 0, 0))
-        for column in ("quantity", "against", "where", "exponent", "95 % interval", *extra):
-            table.add_column(column, overflow="fold")
+        columns = [name for name in rows[0] if any(row[name] for row in rows)]
+        for name in columns:
+            table.add_column(name, overflow="fold")
         for row in rows:
-            value = f"{row['value']:.2f}" + (" per unit" if row["kind"] == "factor" else "")
-            more = {
-                "predicted": "" if row["predicted"] is None else f"{row['predicted']:g}",
-                "left out": ", ".join(f"{value:g}" for value in row["left out"]),
-            }
-            where = ", ".join(f"{v}" if isinstance(v, str) else f"{k} {v:g}" for k, v in row["where"].items())
-            cells = (row["quantity"], row["axis"], where, value, row["shown"])
-            table.add_row(*cells, *(more[key] for key in extra))
+            table.add_row(*(row[name] for name in columns))
         console.print(table)
     for outcome in done.failed[:5]:
         chosen = ", ".join(f"{k} {v}" for k, v in outcome.task.chosen)

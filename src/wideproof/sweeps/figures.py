@@ -34,7 +34,7 @@ def draw(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
     import matplotlib
     from matplotlib.figure import Figure
 
-    found = _exponents(results, wanted)
+    found = fitted(results, wanted)
     if not np.isfinite(results[wanted.quantity].values).any():
         return None
     if wanted.kind in ("slope", "factor") and not found:
@@ -56,7 +56,8 @@ def draw(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
     return Drawn(title, figure, found, wanted.kind == "factor", shown)
 
 
-def _exponents(results: xr.Dataset, wanted: Wanted) -> list[Exponent]:
+def fitted(results: xr.Dataset, wanted: Wanted) -> list[Exponent]:
+    """Return the exponents that a figure shows; none for tables."""
     if wanted.kind in ("slope", "factor"):
         return exponents(results, wanted.quantity, wanted.x, factor=wanted.kind == "factor")
     if wanted.kind == "threshold" and wanted.y is not None:

@@ -52,16 +52,20 @@ class Store:
 
         A task that was trained together with others is done when all of them are.
         """
-        found = {}
+        lines: dict[str, dict[str, Any]] = {}
         for task in tasks:
             path = self._path(task.digest)
             if path.exists():
                 line = _read(path)
                 if line is None or set(line["values"]) != set(task.measures):
                     path.unlink()
-                elif all(self._path(name).exists() for name in line.get("companions", ())):
-                    found[task.digest] = {name: float(value) for name, value in line["values"].items()}
-        return found
+                else:
+                    lines[task.digest] = line
+        return {
+            digest: {name: float(value) for name, value in line["values"].items()}
+            for digest, line in lines.items()
+            if all(name in lines or self._path(name).exists() for name in line.get("companions", ()))
+        }
 
     def keep(self, task: Task, values: Mapping[str, float], seconds: float, companions: Sequence[str] = ()) -> None:
         """Write down a finished task, whole or not at all."""
