@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from wideproof.report.proof_figures import TEXT
-from wideproof.sweeps.analysis import bootstrap_slope, exponents, fraction, threshold, threshold_exponent
+from wideproof.sweeps.analysis import bootstrap_slope, exponents, fraction, thresholds
 from wideproof.sweeps.figures import draw
 from wideproof.sweeps.study import Figure
 
@@ -65,16 +65,16 @@ def phases():
 
 
 def test_thresholds():
-    found = threshold(phases(), "reached", "n", "width")
-    assert found.values[:2].tolist() == [128.0, 256.0]
-    assert np.isnan(found.values[2])
+    (found,) = thresholds(phases(), "reached", "n", "width")
+    assert found.needed[:2].tolist() == [128.0, 256.0]
+    assert np.isnan(found.needed[2])
     dip = phases()
     dip["reached"][0, 2] = 0.0  # reached at 128, lost at 256: not lasting
-    assert threshold(dip, "reached", "n", "width").values[0] == 512.0
+    assert thresholds(dip, "reached", "n", "width")[0].needed[0] == 512.0
 
 
 def test_fractions():
-    table = fraction(phases(), "reached", "n", "width")
+    ((_, table),) = fraction(phases(), "reached", "n", "width")
     assert table.dims == ("width", "n")
     assert table.sel(n=8.0).values.tolist() == [0.0, 1.0, 1.0, 1.0]
 
@@ -126,7 +126,8 @@ def test_the_exponent_of_a_threshold_has_an_interval_over_seeds():
     found = xr.Dataset(
         {"reached": (("n", "width", "seed"), reached)}, {"n": n, "width": widths, "seed": np.arange(seeds)}
     )
-    one = threshold_exponent(found, "reached", "n", "width")
+    (whole,) = thresholds(found, "reached", "n", "width")
+    one = whole.exponent
     assert one is not None
     assert one.low <= one.value <= one.high
     assert one.low < 1 < one.high
@@ -136,4 +137,21 @@ def test_the_exponent_of_a_threshold_has_an_interval_over_seeds():
 
 
 def test_no_threshold_at_all():
-    assert threshold_exponent(phases() * 0, "reached", "n", "width") is None
+    (whole,) = thresholds(phases() * 0, "reached", "n", "width")
+    assert whole.exponent is None
+    assert np.isnan(whole.needed).all()
+
+
+def test_other_axes_have_curves_and_panels_of_their_own():
+    both = xr.concat([phases(), phases() * 0], dim=xr.Variable("network", ["a", "b"]))
+    first, second = thresholds(both, "reached", "n", "width")
+    assert (first.where, second.where) == ({"network": "a"}, {"network": "b"})
+    assert first.exponent is not None
+    assert second.exponent is None
+    (_, a), (_, b) = fraction(both, "reached", "n", "width")
+    assert a.values.max() == 1
+    assert b.values.max() == 0
+    drawn = draw(both, Figure(kind="phase", quantity="reached", x="n", y="width"))
+    assert drawn is not None
+    assert [axes.get_title(loc="left") for axes in drawn.figure.axes[:2]] == ["a", "b"]
+    assert draw(both, Figure(kind="threshold", quantity="reached", x="n", y="width")) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,15 @@ import xarray as xr
 
 SEEDS = ("seed", "data_seed")
 RESAMPLES = 2000
+
+
+def label(where: dict[str, Any]) -> str:
+    """Return values of axes as words, numbers with their axis's name.
+
+    >>> label({"network": "residual", "depth": 3})
+    'residual, depth 3'
+    """
+    return ", ".join(f"{v}" if isinstance(v, str) else f"{k.replace('_', ' ')} {v:g}" for k, v in where.items())
 
 
 @dataclass(frozen=True)
@@ -29,9 +39,8 @@ class Exponent:
 
     @property
     def label(self) -> str:
-        """The values of the other axes, numbers with their axis's name."""
-        shown = (f"{v}" if isinstance(v, str) else f"{k.replace('_', ' ')} {v:g}" for k, v in self.where.items())
-        return ", ".join(shown)
+        """The values of the other axes."""
+        return label(self.where)
 
     def __str__(self) -> str:
         return f"{self.value:.2f} {self.interval}".rstrip() + (f" at {self.label}" if self.label else "")
@@ -40,6 +49,16 @@ class Exponent:
     def interval(self) -> str:
         """The interval in brackets; empty where there is one seed only."""
         return "" if np.isnan(self.low) else f"[{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """How much is needed at each `x` (not a number: more than was tried), and the exponent, where two are known."""
+
+    where: dict[str, Any]
+    x: np.ndarray
+    needed: np.ndarray
+    exponent: Exponent | None
 
 
 def exponents(results: xr.Dataset, quantity: str, axis: str, *, factor: bool = False) -> list[Exponent]:
@@ -84,41 +103,53 @@ def bootstrap_slope(x: np.ndarray, y: np.ndarray, seed: int = 0) -> tuple[float,
     return round(float(slopes.mean()), 12), round(float(low), 12), round(float(high), 12)
 
 
-def fraction(results: xr.Dataset, quantity: str, x: str, y: str) -> xr.DataArray:
-    """Return the mean over seeds (for `reached`: the fraction that got there) as a table over two axes."""
-    return _by_seed(results, quantity, x, y).mean("seeds")
+def fraction(results: xr.Dataset, quantity: str, x: str, y: str) -> list[tuple[dict[str, Any], xr.DataArray]]:
+    """Return the mean over seeds (for `reached`: the fraction that got there) as tables over two axes.
+
+    One table for each value of the axes but `x`, `y` and seeds, with these values.
+    """
+    return [(where, part.mean("seeds")) for where, part in _by_seed(results, quantity, x, y)]
 
 
-def threshold(results: xr.Dataset, quantity: str, x: str, y: str, level: float = 0.5) -> xr.DataArray:
-    """Return, for each value of `x`, the smallest `y` from which on the mean over seeds is at least `level`."""
-    table = fraction(results, quantity, x, y).sortby(y)
-    heights = np.asarray(table.coords[y].values, float)
-    return xr.DataArray(_first(table.values, heights, level), {x: table.coords[x]}, name=f"{y} needed")
+def thresholds(results: xr.Dataset, quantity: str, x: str, y: str, level: float = 0.5) -> list[Threshold]:
+    """Find, for each value of `x`, the smallest `y` from which on the mean over seeds is at least `level`.
+
+    Fits its exponent along `x`, with the interval of thresholds of resampled seeds.
+    """
+    found = []
+    for where, part in _by_seed(results, quantity, x, y):
+        table = part.sortby(y)
+        places, heights = (np.asarray(table.coords[axis].values, float) for axis in (x, y))
+        needed = _first(table.mean("seeds").values, heights, level)
+        found.append(Threshold(where, places, needed, _exponent(where, places, table.values, heights, level)))
+    return found
 
 
-def threshold_exponent(results: xr.Dataset, quantity: str, x: str, y: str, level: float = 0.5) -> Exponent | None:
-    """Fit the exponent of the threshold along `x`; its interval is that of thresholds of resampled seeds."""
-    table = _by_seed(results, quantity, x, y).sortby(y)
-    places, heights = (np.asarray(table.coords[axis].values, float) for axis in (x, y))
-    whole = _first(table.mean("seeds").values, heights, level)
+def _exponent(
+    where: dict[str, Any], places: np.ndarray, values: np.ndarray, heights: np.ndarray, level: float
+) -> Exponent | None:
+    whole = _first(values.mean(axis=0), heights, level)
     kept = np.isfinite(whole)
     if kept.sum() < 2:
         return None
-    rng, seeds = np.random.default_rng(0), table.sizes["seeds"]
+    rng, seeds = np.random.default_rng(0), len(values)
     slopes = []
     for _ in range(RESAMPLES):
-        drawn = _first(table.values[rng.integers(0, seeds, seeds)].mean(axis=0), heights, level)
+        drawn = _first(values[rng.integers(0, seeds, seeds)].mean(axis=0), heights, level)
         if np.isfinite(drawn[kept]).all():
             slopes.append(bootstrap_slope(places[kept], drawn[None, kept])[0])
-    low, high = np.quantile(slopes, [0.025, 0.975]) if slopes else (np.nan, np.nan)
+    low, high = np.quantile(slopes, [0.025, 0.975]) if slopes and seeds > 1 else (np.nan, np.nan)
     value = bootstrap_slope(places[kept], whole[None, kept])[0]
-    return Exponent({}, places[kept], whole[None, kept], value, float(low), float(high), tuple(places[~kept].tolist()))
+    left_out = tuple(places[~kept].tolist())
+    return Exponent(where, places[kept], whole[None, kept], value, float(low), float(high), left_out)
 
 
-def _by_seed(results: xr.Dataset, quantity: str, x: str, y: str) -> xr.DataArray:
+def _by_seed(results: xr.Dataset, quantity: str, x: str, y: str) -> Iterator[tuple[dict[str, Any], xr.DataArray]]:
     array = _seeds_first(results[quantity], x)
     others = [dim for dim in array.dims if dim not in ("seeds", x, y)]
-    return array.isel(dict.fromkeys(others, 0)).transpose("seeds", y, x)
+    for chosen in np.ndindex(*(array.sizes[dim] for dim in others)):
+        part = array.isel(dict(zip(others, chosen, strict=True)))
+        yield {str(dim): part.coords[dim].item() for dim in others}, part.transpose("seeds", y, x)
 
 
 def _first(table: np.ndarray, heights: np.ndarray, level: float) -> np.ndarray:

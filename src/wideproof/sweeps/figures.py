@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from wideproof.report.proof_figures import STYLE, TEXT
-from wideproof.sweeps.analysis import Exponent, exponents, fraction, threshold, threshold_exponent
+from wideproof.sweeps.analysis import Exponent, exponents, fraction, label, thresholds
 from wideproof.sweeps.study import Figure as Wanted
 
 if TYPE_CHECKING:
@@ -42,14 +42,11 @@ def draw(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
     title = wanted.title or f"{wanted.quantity} against {wanted.x}"
     with matplotlib.rc_context(STYLE):  # pyright: ignore[reportArgumentType]
         figure = Figure(figsize=(5.4, 3.3), layout="constrained")
-        axes = figure.add_subplot()
-        if wanted.kind in ("slope", "factor"):
-            _slopes(axes, found, wanted)
-        elif wanted.kind == "threshold":
-            _threshold(axes, results, wanted, found)
+        if wanted.kind in ("phase", "map"):
+            _tables(figure, results, wanted)
         else:
-            _table(figure, axes, results, wanted)
-        if axes.get_legend_handles_labels()[1]:
+            axes = figure.add_subplot()
+            _slopes(axes, found, wanted) if wanted.kind != "threshold" else _threshold(axes, results, wanted)
             figure.legend(loc="outside lower left", borderaxespad=0.3)
     predicted = [wanted.printed_at(one.where) for one in found]
     shown = tuple("" if p is None else f"{p:g}" for p in predicted) if any(p is not None for p in predicted) else ()
@@ -61,8 +58,8 @@ def fitted(results: xr.Dataset, wanted: Wanted) -> list[Exponent]:
     if wanted.kind in ("slope", "factor"):
         return exponents(results, wanted.quantity, wanted.x, factor=wanted.kind == "factor")
     if wanted.kind == "threshold" and wanted.y is not None:
-        one = threshold_exponent(results, wanted.quantity, wanted.x, wanted.y)
-        return [] if one is None else [one]
+        found = thresholds(results, wanted.quantity, wanted.x, wanted.y, wanted.level)
+        return [one.exponent for one in found if one.exponent is not None]
     return []
 
 
@@ -71,13 +68,13 @@ def _slopes(axes: Axes, found: list[Exponent], wanted: Wanted) -> None:
         colour = COLOURS[k % len(COLOURS)]
         middle = np.exp(np.log(one.y).mean(axis=0))
         axes.plot(np.tile(one.x, (len(one.y), 1)).T, one.y.T, "o", color=colour, ms=2.6, alpha=0.4)
-        label = f"{one.label or wanted.quantity.replace('_', ' ')}: {one.value:.2f} {one.interval}".rstrip()
+        named = f"{one.label or wanted.quantity.replace('_', ' ')}: {one.value:.2f} {one.interval}".rstrip()
         printed = wanted.printed_at(one.where)
         if printed is not None:
             line = middle[-1] * (one.x / one.x[-1]) ** printed
             axes.plot(one.x, line, "--", color=colour, lw=1.0)
-            label += f", predicted {printed:g} (dashed)"
-        axes.plot(one.x, middle, "-", color=colour, lw=1.5, label=label)
+            named += f", predicted {printed:g} (dashed)"
+        axes.plot(one.x, middle, "-", color=colour, lw=1.5, label=named)
     _logarithmic(axes, wanted.x, found[0].x if found else None)
     if wanted.kind == "factor":
         axes.set_xscale("linear")
@@ -85,40 +82,47 @@ def _slopes(axes: Axes, found: list[Exponent], wanted: Wanted) -> None:
     axes.set_ylabel(wanted.quantity.replace("_", " "))
 
 
-def _threshold(axes: Axes, results: xr.Dataset, wanted: Wanted, found: list[Exponent]) -> None:
+def _threshold(axes: Axes, results: xr.Dataset, wanted: Wanted) -> None:
     assert wanted.y is not None
-    curve = threshold(results, wanted.quantity, wanted.x, wanted.y)
-    x = np.asarray(curve.coords[wanted.x].values, float)
-    label = f"exponent {found[0]}" if found else "no exponent"
-    left = x[~np.isfinite(curve.values)]
-    if left.size:
-        label += f"; no {wanted.y} tried suffices at {', '.join(f'{v:g}' for v in left)}"
-    axes.plot(x, curve.values, "o-", color=COLOURS[0], ms=4, label=label)
-    _logarithmic(axes, wanted.x, x)
+    for k, one in enumerate(thresholds(results, wanted.quantity, wanted.x, wanted.y, wanted.level)):
+        fit = one.exponent
+        said = "no exponent" if fit is None else f"exponent {fit.value:.2f} {fit.interval}".rstrip()
+        left = one.x[~np.isfinite(one.needed)]
+        if left.size:
+            said += f"; no {wanted.y} tried suffices at {', '.join(f'{v:g}' for v in left)}"
+        named = f"{label(one.where)}: {said}" if one.where else said
+        axes.plot(one.x, one.needed, "o-", color=COLOURS[k % len(COLOURS)], ms=4, label=named)
+        _logarithmic(axes, wanted.x, one.x)
     axes.set_ylabel(f"{wanted.y} needed")
 
 
-def _table(figure: Figure, axes: Axes, results: xr.Dataset, wanted: Wanted) -> None:
+def _tables(figure: Figure, results: xr.Dataset, wanted: Wanted) -> None:
+    """Draw one table for each value of the other axes, one below the other, on one scale."""
     from matplotlib.colors import LogNorm, Normalize
 
     assert wanted.y is not None
-    table = fraction(results, wanted.quantity, wanted.x, wanted.y)
+    tables = fraction(results, wanted.quantity, wanted.x, wanted.y)
     phase = wanted.kind == "phase"
-    positive = table.values[np.isfinite(table.values) & (table.values > 0)]
+    every = np.concatenate([table.values.ravel() for _, table in tables])
+    positive = every[np.isfinite(every) & (every > 0)]
     scale = None if phase or not positive.size else LogNorm(positive.min(), positive.max())
     scale = Normalize(0, 1) if phase else scale
-    image = axes.imshow(table.values, origin="lower", aspect="auto", cmap="viridis", norm=scale)
-    for (row, column), value in np.ndenumerate(table.values):
-        shown = "" if not np.isfinite(value) else f"{value:.2f}" if phase else f"{value:.2g}"
-        colour = TEXT if np.isfinite(value) and _light(image, value) else "#ffffff"
-        axes.text(column, row, shown, ha="center", va="center", fontsize=7.5, color=colour)
-    axes.set_xticks(range(table.shape[1]), [str(v) for v in table.coords[wanted.x].values])
-    axes.set_yticks(range(table.shape[0]), [str(v) for v in table.coords[wanted.y].values])
-    axes.set_xlabel(wanted.x)
-    axes.set_ylabel(wanted.y)
-    axes.grid(False)
-    name = "fraction of seeds" if phase else wanted.quantity.replace("_", " ")
-    figure.colorbar(image, ax=axes, label=name)
+    figure.set_size_inches(5.4, 3.3 * len(tables))
+    panels = figure.subplots(len(tables), 1, squeeze=False)[:, 0]
+    for axes, (where, table) in zip(panels, tables, strict=True):
+        image = axes.imshow(table.values, origin="lower", aspect="auto", cmap="viridis", norm=scale)
+        for (row, column), value in np.ndenumerate(table.values):
+            shown = "" if not np.isfinite(value) else f"{value:.2f}" if phase else f"{value:.2g}"
+            colour = TEXT if np.isfinite(value) and _light(image, value) else "#ffffff"
+            axes.text(column, row, shown, ha="center", va="center", fontsize=7.5, color=colour)
+        axes.set_xticks(range(table.shape[1]), [str(v) for v in table.coords[wanted.x].values])
+        axes.set_yticks(range(table.shape[0]), [str(v) for v in table.coords[wanted.y].values])
+        axes.set_title(label(where))
+        axes.set_xlabel(wanted.x)
+        axes.set_ylabel(wanted.y)
+        axes.grid(False)
+        name = "fraction of seeds" if phase else wanted.quantity.replace("_", " ")
+        figure.colorbar(image, ax=axes, label=name)
 
 
 def _light(image: AxesImage, value: float) -> bool:

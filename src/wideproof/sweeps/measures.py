@@ -12,6 +12,7 @@ r"""What a task can measure: one number each, from the start, the run, or the ne
 | `flips` | fraction of pre-activations whose sign changed |
 | `lambda_min`, `lambda_max`, `condition` | of the Gram matrix at the start |
 | `limit_lambda_min`, `limit_condition` | of the Gram matrix at infinite width |
+| `lambda_kept` | 1 if `lambda_min` is at least 3/4 of `limit_lambda_min`, else 0: where Du et al. start |
 | `proof_ratio` | $h = \Lambda\rho/s^2$ at the end of training; below 1/2 convergence is proved |
 | `proof_ratio_start` | the same at the start: a proof before training |
 | `proof_width` | the least width (not the task's own) with a proof before training, fully-connected, doubled start |
@@ -134,6 +135,7 @@ MEASURES: dict[str, Measure] = {
     "lambda_max": lambda work: float(work.eigenvalues[-1]),
     "condition": lambda work: _condition(work.eigenvalues),
     "limit_lambda_min": lambda work: float(work.limit_eigenvalues[0]),
+    "lambda_kept": lambda work: float(work.eigenvalues[0] >= 0.75 * work.limit_eigenvalues[0]),
     "limit_condition": lambda work: _condition(work.limit_eigenvalues),
     "proof_ratio": lambda work: _proof_ratio(work, "end"),
     "proof_ratio_start": lambda work: _proof_ratio(work, "start"),

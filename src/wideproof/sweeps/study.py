@@ -85,7 +85,7 @@ class Figure(_Part):
     """One figure: an exponent or a factor per unit along an axis, a phase diagram or map over two, or a threshold.
 
     `printed` is the exponent that theory has; a table where it differs along the other axis, as in
-    `{ "canonical(1)" = -1.0 }`.
+    `{ "canonical(1)" = -1.0 }`. `level` is the mean over seeds that counts as enough for a threshold.
     """
 
     kind: Literal["slope", "factor", "phase", "map", "threshold"]
@@ -93,6 +93,7 @@ class Figure(_Part):
     x: str
     y: str | None = None
     printed: float | dict[str, float] | None = None
+    level: float = 0.5
     title: str = ""
 
     def printed_at(self, where: dict[str, object]) -> float | None:

@@ -124,7 +124,7 @@ class Work:
     @_once
     def limit_eigenvalues(self) -> np.ndarray:
         """The eigenvalues of the Gram matrix at infinite width."""
-        return np.linalg.eigvalsh(np.asarray(limit_gram(self.network, self.data.x)))
+        return _limit_eigenvalues(self.network, json.dumps(self.settings["data"], sort_keys=True))
 
     @_once
     def run(self) -> Run:
@@ -157,6 +157,11 @@ def execute(task: Task, together: Together | None = None, given_up: threading.Ev
     work = Work(json.loads(task.settings), together)
     with one_blas_thread(), raising_interrupts(given_up):
         return {name: float(find_measure(name)(work)) for name in task.measures}
+
+
+@lru_cache(maxsize=64)
+def _limit_eigenvalues(network: Network, data: str) -> np.ndarray:
+    return np.linalg.eigvalsh(np.asarray(limit_gram(network, _data(data).x)))  # the same for every seed
 
 
 @lru_cache(maxsize=16)
