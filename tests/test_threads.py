@@ -4,7 +4,7 @@ import threading
 
 from threadpoolctl import threadpool_info
 
-from wideproof.threads import cores, one_blas_thread
+from wideproof.threads import one_blas_thread
 
 
 def blas_threads():
@@ -29,7 +29,3 @@ def test_the_last_one_puts_the_number_back():
     leave.set()
     thread.join()
     assert blas_threads() == before
-
-
-def test_cores():
-    assert 1 <= cores() <= 4096

@@ -181,7 +181,8 @@ def test_the_first_task_of_a_shape_runs_before_its_others(study, monkeypatch):
 def test_batched_seeds_have_the_same_values(study, unbroken, tmp_path):
     done = sweep(study, tmp_path / "out", batch=True)
     for name, values in unbroken.results.items():
-        np.testing.assert_allclose(done.results[name], values, rtol=1e-11)
+        # 20 steps of some 50 operations, each off by 1.1e-16 at most, and the differences may grow tenfold
+        np.testing.assert_allclose(done.results[name], values, rtol=20 * 50 * 1.1e-16 * 10)
     lines = [json.loads(path.read_text()) for path in (tmp_path / "out" / "tasks").iterdir()]
     assert sorted(len(line["companions"]) for line in lines) == [3] * 6
 
@@ -198,6 +199,19 @@ def test_a_batch_is_finished_as_a_whole(study, tmp_path, damage, seed):
     again = sweep(study, tmp_path / "out", batch=True)
     assert (again.kept, again.done) == (3, 3)
     assert tree(again.folder / "results.zarr") == before
+
+
+def test_a_batch_that_cannot_be_trained_is_tried_once(study, monkeypatch):
+    tried = []
+
+    def fails(*_, seeds, how):
+        tried.append(tuple(seeds))
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(task_module, "train_many", fails)
+    outcomes = list(engines.in_batches(tasks_of(study)))
+    assert tried == [(0, 1, 2)] * 2
+    assert {one.error for one in outcomes} == {"MemoryError: no room"}
 
 
 def test_batches_take_no_more_than_their_share(study):

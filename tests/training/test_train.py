@@ -252,6 +252,17 @@ class TestManySeeds:
             for name in one.params:
                 np.testing.assert_allclose(other.params[name], one.params[name], rtol=1e-9, atol=1e-11)
 
+    def test_batches_that_fit_into_memory(self, data, monkeypatch):
+        """Room for two runs: five seeds go as 2, 2 and 1, in their order, and the last has the bits that it has alone."""
+        module = importlib.import_module("wideproof.training.train")
+        one, drive, sizes = 4 * 8 * sum(np.prod(law.shape) for law in NETWORK.laws().values()), module._drive, []
+        monkeypatch.setattr(module, "_memory", lambda: 4 * one)
+        monkeypatch.setattr(module, "_drive", lambda runs, *rest: (sizes.append(len(runs)), drive(runs, *rest))[1])
+        runs = train_many(NETWORK, data, Recipe(steps=30), seeds=range(5), how="batch")
+        assert sizes == [2, 2, 1]
+        assert [run.recipe.seed for run in runs] == [0, 1, 2, 3, 4]
+        assert same(runs[4], train(NETWORK, data, Recipe(steps=30, seed=4)))
+
     def test_seeds_stop_each_in_its_own_time(self, data):
         runs = train_many(NETWORK, data, Recipe(steps=4000, target_loss=1e-2), seeds=range(4), how="batch")
         alone = train_many(NETWORK, data, Recipe(steps=4000, target_loss=1e-2), seeds=range(4), how="loop")

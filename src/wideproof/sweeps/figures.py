@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from wideproof.report.proof_figures import STYLE, TEXT
-from wideproof.sweeps.analysis import Exponent, exponents, fraction, label, thresholds
+from wideproof.sweeps.analysis import Exponent, Threshold, exponents, fraction, label, thresholds
 from wideproof.sweeps.study import Figure as Wanted
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def draw(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
     import matplotlib
     from matplotlib.figure import Figure
 
-    found = fitted(results, wanted)
+    curves = _curves(results, wanted)
+    found = fitted(results, wanted, curves)
     if not np.isfinite(results[wanted.quantity].values).any():
         return None
     if wanted.kind in ("slope", "factor") and not found:
@@ -46,21 +47,25 @@ def draw(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
             _tables(figure, results, wanted)
         else:
             axes = figure.add_subplot()
-            _slopes(axes, found, wanted) if wanted.kind != "threshold" else _threshold(axes, results, wanted)
+            _slopes(axes, found, wanted) if wanted.kind != "threshold" else _threshold(axes, curves, wanted)
             figure.legend(loc="outside lower left", borderaxespad=0.3)
     predicted = [wanted.printed_at(one.where) for one in found]
     shown = tuple("" if p is None else f"{p:g}" for p in predicted) if any(p is not None for p in predicted) else ()
     return Drawn(title, figure, found, wanted.kind == "factor", shown)
 
 
-def fitted(results: xr.Dataset, wanted: Wanted) -> list[Exponent]:
-    """Return the exponents that a figure shows; none for tables."""
+def fitted(results: xr.Dataset, wanted: Wanted, curves: list[Threshold] | None = None) -> list[Exponent]:
+    """Return the exponents that a figure shows; none for tables. `curves` are its thresholds, if they are known."""
     if wanted.kind in ("slope", "factor"):
         return exponents(results, wanted.quantity, wanted.x, factor=wanted.kind == "factor")
-    if wanted.kind == "threshold" and wanted.y is not None:
-        found = thresholds(results, wanted.quantity, wanted.x, wanted.y, wanted.level)
-        return [one.exponent for one in found if one.exponent is not None]
-    return []
+    curves = _curves(results, wanted) if curves is None else curves
+    return [one.exponent for one in curves if one.exponent is not None]
+
+
+def _curves(results: xr.Dataset, wanted: Wanted) -> list[Threshold]:
+    if wanted.kind != "threshold" or wanted.y is None:
+        return []
+    return thresholds(results, wanted.quantity, wanted.x, wanted.y, wanted.level)
 
 
 def _slopes(axes: Axes, found: list[Exponent], wanted: Wanted) -> None:
@@ -82,9 +87,8 @@ def _slopes(axes: Axes, found: list[Exponent], wanted: Wanted) -> None:
     axes.set_ylabel(wanted.quantity.replace("_", " "))
 
 
-def _threshold(axes: Axes, results: xr.Dataset, wanted: Wanted) -> None:
-    assert wanted.y is not None
-    for k, one in enumerate(thresholds(results, wanted.quantity, wanted.x, wanted.y, wanted.level)):
+def _threshold(axes: Axes, curves: list[Threshold], wanted: Wanted) -> None:
+    for k, one in enumerate(curves):
         fit = one.exponent
         said = "no exponent" if fit is None else f"exponent {fit.value:.2f} {fit.interval}".rstrip()
         left = one.x[~np.isfinite(one.needed)]

@@ -140,11 +140,18 @@ class Together:
     def __init__(self, seeds: Sequence[int]) -> None:
         self.seeds = seeds
         self._runs: dict[int, Run] = {}
+        self._error: Exception | None = None
 
     def run(self, work: Work) -> Run:
-        """Return the run of this work's seed."""
+        """Return the run of this work's seed; what went wrong once is raised for every seed, and not tried again."""
+        if self._error is not None:
+            raise self._error
         if not self._runs:
-            runs = train_many(work.network, work.data, work.recipe, seeds=self.seeds, how="batch")
+            try:
+                runs = train_many(work.network, work.data, work.recipe, seeds=self.seeds, how="batch")
+            except Exception as error:
+                self._error = error
+                raise
             self._runs = dict(zip(self.seeds, runs, strict=True))
         return self._runs[work.recipe.seed]
 
