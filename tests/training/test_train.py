@@ -253,7 +253,7 @@ class TestManySeeds:
                 np.testing.assert_allclose(other.params[name], one.params[name], rtol=1e-9, atol=1e-11)
 
     def test_batches_that_fit_into_memory(self, data, monkeypatch):
-        """Room for two runs: five seeds go as 2, 2 and 1, in their order, and the last has the bits that it has alone."""
+        """Room for two runs: five seeds go as 2, 2 and 1, in order; the last has the bits of a run alone."""
         module = importlib.import_module("wideproof.training.train")
         one, drive, sizes = 4 * 8 * sum(np.prod(law.shape) for law in NETWORK.laws().values()), module._drive, []
         monkeypatch.setattr(module, "_memory", lambda: 4 * one)
