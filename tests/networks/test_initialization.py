@@ -8,6 +8,8 @@ from scipy import stats
 
 from tests.cases import NETWORKS
 from wideproof.networks import DeepReLU, ElmanRNN, FullyConnected, ResidualReLU
+from wideproof.networks.base import Gaussian
+from wideproof.precision import double
 
 LIMIT = 4.5  # standard errors; with about 60 comparisons a true law passes with probability above 0.9995
 
@@ -116,3 +118,24 @@ def test_seeds_decide_and_precisions_share_the_draw():
         assert (weight != other[name]).all()
         assert single[name].dtype == np.float32
         assert (weight.astype(np.float32) == single[name]).all()
+
+
+@pytest.mark.parametrize("kind", ["deep-relu", "elman-rnn"])
+@double
+def test_a_start_is_jax_s_own_draw_and_the_same_inside_a_trace(kind):
+    """However long the draw that the entries are cut from, and whatever program it is part of."""
+    network, keys = NETWORKS[kind], jax.random.split(jax.random.key(3), 2)
+    drawn, traced, batched = network.init(keys[1]), jax.jit(network.init)(keys[1]), jax.vmap(network.init)(keys)
+    for i, (name, law) in enumerate(network.laws().items()):
+        np.testing.assert_array_equal(traced[name], drawn[name])
+        np.testing.assert_array_equal(batched[name][1], drawn[name])
+        if isinstance(law, Gaussian):
+            own = jax.random.normal(jax.random.fold_in(keys[1], i), law.shape, jnp.float64)
+            np.testing.assert_array_equal(np.sqrt(law.variance) * np.asarray(own), drawn[name])
+
+
+@double
+def test_long_draws_are_not_padded():
+    network = FullyConnected(3, 300, 2)
+    key = jax.random.fold_in(jax.random.key(0), 1)
+    np.testing.assert_array_equal(network.init(0)["W2"], jax.random.normal(key, (300, 300), jnp.float64))

@@ -145,8 +145,8 @@ class FiniteKernel(Kernel):
 @lru_cache(maxsize=256)
 def finite_kernel(network: Network, n: int, names: tuple[str, ...], by_weight: bool) -> FiniteKernel:
     """Plan the contraction of every weight for `n` examples, from the shapes of one."""
-    state = {name: jnp.zeros(law.shape) for name, law in network.laws().items()}
-    x = jnp.zeros((1, *network.input_shape))
+    state = {name: jax.device_put(np.zeros(law.shape)) for name, law in network.laws().items()}
+    x = jax.device_put(np.zeros((1, *network.input_shape)))
     u, b = jax.eval_shape(partial(taps, network, names=names), state, x)
     outputs = next(iter(b.values())).shape[1]
     reach = _reach(network, state, x, u, b)
@@ -222,7 +222,7 @@ def require_precision(precision: str) -> np.dtype:
 
 def require_finite(x: Array) -> Array:
     """Check that every entry of the examples is a number."""
-    bad = np.flatnonzero(~np.asarray(jnp.isfinite(x.reshape(len(x), -1)).all(axis=1)))
+    bad = np.flatnonzero(~np.isfinite(np.asarray(x)).reshape(len(x), -1).all(axis=1))
     if len(bad):
         raise InputError(f"example {bad[0]} has an entry that is not a finite number: remove or fill it first")
     return x

@@ -12,16 +12,18 @@ $$ \nabla_W f = \sum_{\text{uses}} b\, u^\top, \qquad
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -33,6 +35,8 @@ from wideproof.precision import as_dtype, double_to_numpy
 Params = dict[str, Array]
 Linear = Callable[[str, Array], Array]
 
+LONGEST_SHARED = 1 << 16
+
 
 @dataclass(frozen=True)
 class Gaussian:
@@ -41,9 +45,9 @@ class Gaussian:
     shape: tuple[int, ...]
     variance: float
 
-    def sample(self, key: Array, dtype: np.dtype) -> Array:
+    def sample(self, key: Array, dtype: np.dtype) -> Any:
         """Draw in float64 and round, so that float32 starts next to the float64 start of the same seed."""
-        draw = jax.random.normal(key, self.shape, jnp.float64)
+        draw = _normal(key, math.prod(self.shape)).reshape(self.shape)
         return (np.sqrt(self.variance) * draw).astype(dtype)
 
 
@@ -53,10 +57,9 @@ class Balanced:
 
     shape: tuple[int]
 
-    def sample(self, key: Array, dtype: np.dtype) -> Array:
+    def sample(self, key: Array, dtype: np.dtype) -> Any:
         """Return the signs; nothing is random."""
-        half = self.shape[0] // 2
-        return jnp.concatenate([jnp.ones(half, dtype), -jnp.ones(half, dtype)])
+        return np.repeat(np.array([1, -1], dtype), self.shape[0] // 2)
 
 
 Law = Gaussian | Balanced
@@ -126,18 +129,19 @@ class Network(ABC):
         precision : `"float64"` or `"float32"`; both round the same draw.
         """
         key = jax.random.key(seed) if isinstance(seed, int | np.integer) else seed
-        drawn = _draw(self, key, as_dtype(precision))
-        return {name: drawn[name] for name in self.laws()}
+        laws = enumerate(self.laws().items())
+        drawn = {name: law.sample(jax.random.fold_in(key, i), as_dtype(precision)) for i, (name, law) in laws}
+        return {name: jax.device_put(weight) for name, weight in drawn.items()}
 
     @double_to_numpy
     def __call__(self, params: Mapping[str, ArrayLike], x: ArrayLike) -> Float[Array, "n *out"]:
         """Return the outputs for a batch `x` of shape `(n, *input_shape)`."""
-        return self.forward(self.linear(self.as_params(params)), self.as_batch(params, x)).outputs
+        return _forward(self, self.as_params(params), self.as_batch(params, x)).outputs
 
     @double_to_numpy
     def features(self, params: Mapping[str, ArrayLike], x: ArrayLike) -> list[Array]:
         """Return every layer's features for a batch, in order."""
-        return self.forward(self.linear(self.as_params(params)), self.as_batch(params, x)).features
+        return _forward(self, self.as_params(params), self.as_batch(params, x)).features
 
     def as_params(self, params: Mapping[str, ArrayLike]) -> Params:
         """Return the parameters as JAX arrays of their own dtype."""
@@ -169,16 +173,27 @@ class Network(ABC):
         return f"{self.name}({', '.join(shown)})"
 
 
-def _draw(network: Network, key: Array, dtype: np.dtype) -> Params:
-    return {
-        name: _sample(law, jax.random.fold_in(key, i), dtype) for i, (name, law) in enumerate(network.laws().items())
-    }
+# Operation by operation a pass compiles many small programs, and takes longer each time.
+@partial(jax.jit, static_argnums=0)
+def _forward(network: Network, params: Params, x: Array) -> Forward:
+    return network.forward(network.linear(params), x)
 
 
-# One program for each law, not for each network: they take half a second to compile, and layers share them.
-@partial(jax.jit, static_argnums=(0, 2))
-def _sample(law: Law, key: Array, dtype: np.dtype) -> Array:
-    return law.sample(key, dtype)
+def _normal(key: Array, count: int) -> Array | np.ndarray:
+    """Draw `count` standard normal numbers: a NumPy array, but inside a trace.
+
+    The first numbers of a key do not depend on how many are drawn.
+    """
+    # A program for each length takes a quarter of a second to compile: short lengths share those of powers of two.
+    length = 1 << (count - 1).bit_length() if count <= LONGEST_SHARED else count
+    draw = _normals(key, length)
+    return (draw if isinstance(draw, Tracer) else np.asarray(draw))[:count]
+
+
+@partial(jax.jit, static_argnums=1)
+def _normals(key: Array, length: int) -> Array:
+    # The barrier keeps XLA from folding a law's scale into the draw inside a larger program: the same bits everywhere.
+    return lax.optimization_barrier(jax.random.normal(key, (length,), jnp.float64))
 
 
 class Linearization(NamedTuple):
