@@ -286,6 +286,7 @@ def _attempt_that_dies_once(task, *_):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("cluster")
 def test_a_cluster_gives_the_same_bits_and_survives_a_worker(study, unbroken, tmp_path):
     distributed = pytest.importorskip("distributed")
     longer = study.model_copy(update={"axes": {"width": [4, 8], "seed": 40}})
@@ -315,6 +316,7 @@ def test_no_cluster_there(study, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("cluster")
 def test_a_cluster_that_goes_away(study, tmp_path):
     distributed = pytest.importorskip("distributed")
     longer = study.model_copy(update={"axes": {"width": [4, 8], "seed": 40}})
