@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -17,13 +18,25 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs(path: Path, tmp_path: Path):
+def test_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(path), run_name="__main__")
+    require_figures(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs_in_a_process_of_its_own(path: Path, tmp_path: Path):
     environment = os.environ | {"PYTHONWARNINGS": "error", "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(
         [sys.executable, str(path)], cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for figure in tmp_path.glob("*.svg"):
+    require_figures(tmp_path)
+
+
+def require_figures(folder: Path) -> None:
+    for figure in folder.glob("*.svg"):
         assert "<svg" in figure.read_text(encoding="utf-8")
         assert figure.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 

@@ -131,17 +131,20 @@ def by_hand(network, x, printed=()):
     return blocks
 
 
+QUADRATURE = [
+    FullyConnected(3, 1, 3, get_activation("sigmoid")),
+    Residual(3, 1, 3, get_activation("gelu"), c_res=0.9),
+    FullyConnected(3, 1, 2, get_activation("swish")),
+    Residual(3, 1, 2, get_activation("softplus"), c_res=0.9),
+]
+
+
 @pytest.mark.parametrize(
-    "network",
-    [
-        FullyConnected(3, 1, 2, get_activation("swish")),
-        FullyConnected(3, 1, 3, get_activation("sigmoid")),
-        Residual(3, 1, 3, get_activation("gelu"), c_res=0.9),
-        Residual(3, 1, 2, get_activation("softplus"), c_res=0.9),
-    ],
-    ids=str,
+    ("network", "norms"),
+    [pytest.param(network, np.ones((4, 1)), id=f"unit-{network}") for network in QUADRATURE]
+    + [pytest.param(network, NORMS, id=f"unequal-{network}") for network in QUADRATURE[:2]]
+    + [pytest.param(network, NORMS, id=f"unequal-{network}", marks=pytest.mark.slow) for network in QUADRATURE[2:]],
 )
-@pytest.mark.parametrize("norms", [np.ones((4, 1)), NORMS], ids=["unit", "unequal"])
 def test_against_tensor_quadrature(network, norms):
     found = limit_gram(network, X4 * norms, by_weight=True)
     for name, expected in by_hand(network, X4 * norms).items():
