@@ -135,7 +135,7 @@ def test_a_start_is_jax_s_own_draw_and_the_same_inside_a_trace(kind):
 
 
 @double
-def test_long_draws_are_not_padded():
+def test_a_long_start_is_jax_s_own_draw_too():
     network = FullyConnected(3, 300, 2)
     key = jax.random.fold_in(jax.random.key(0), 1)
     np.testing.assert_array_equal(network.init(0)["W2"], jax.random.normal(key, (300, 300), jnp.float64))

@@ -180,7 +180,7 @@ def _forward(network: Network, params: Params, x: Array) -> Forward:
 
 
 def _normal(key: Array, count: int) -> Array | np.ndarray:
-    """Draw `count` standard normal numbers: a NumPy array, but inside a trace.
+    """Draw `count` standard normal numbers, as a NumPy array unless inside a trace.
 
     The first numbers of a key do not depend on how many are drawn.
     """
