@@ -130,9 +130,20 @@ def test_both_orders_of_contraction_agree(rng):
     everything = (Group((0, 2), (0, 1, 2)),)
     causal = (Group((0, 1), (0, 1)), Group((1, 2), (0, 1, 2)))
     expected = np.einsum("ipa,ikpb,jqa,jlqb->ikjl", u, b, v, c, optimize=True).reshape(10, 14)
-    for uses in (Uses("pairs", everything), Uses("pairs", causal), Uses("gradients", everything)):
+    for uses in (Uses("pairs", everything, 3), Uses("pairs", causal, 3), Uses("gradients", everything, 3)):
         left, right = uses.record(jnp.asarray(u), jnp.asarray(b)), uses.record(jnp.asarray(v), jnp.asarray(c))
         close(uses.block(left, right), expected, 1e-14)
+
+
+@pytest.mark.parametrize("order", ["pairs", "gradients"])
+def test_axes_of_one_output_and_one_place_may_be_missing(rng, order):
+    u, b, pixels = rng.normal(size=(5, 4)), rng.normal(size=(5, 6)), rng.normal(size=(5, 2, 3, 4))
+    one = Uses(order, (Group((0, 1), (0,)),), 1)
+    close(one.block(one.record(u, b), one.record(u, b)), (u @ u.T) * (b @ b.T), 1e-14)
+    many = Uses(order, (Group((0, 1), tuple(range(6))),), 6)
+    record = many.record(pixels, pixels)
+    gradients = np.einsum("ipqa,ipqb->iab", pixels, pixels).reshape(5, -1)
+    close(many.block(record, record), gradients @ gradients.T, 1e-13)
 
 
 def test_the_order_is_chosen_by_counted_operations():
@@ -141,6 +152,9 @@ def test_the_order_is_chosen_by_counted_operations():
     assert dict(finite_kernel(NETWORKS["conv-residual"], 50, ("W2",), False).uses)["W2"].order == "gradients"
     assert dict(finite_kernel(wide, 50, ("W2",), False).uses)["W2"].order == "pairs"
     assert dict(finite_kernel(NETWORKS["elman-rnn"], 50, ("W",), False).uses)["W"].order == "pairs"
+    # A read-out of m features and one output: pairs n^2 (m + 1), gradients n m + n^2 m, which is less for m < n.
+    plain = dict(finite_kernel(NETWORKS["fully-connected"], 50, ("W2", "a"), False).uses)
+    assert (plain["W2"].order, plain["a"].order) == ("pairs", "gradients")
 
 
 def test_precisions_are_stated_and_rounding_is_within_its_bound(rng):

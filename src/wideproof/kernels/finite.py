@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from wideproof.errors import InputError
 from wideproof.kernels.result import Gram
@@ -105,7 +105,7 @@ class FiniteKernel(Kernel):
     @property
     def product_rows(self) -> int:
         """Rows that one example has in the largest matrix product: its outputs times the places that reach them."""
-        return max(uses.product_rows(self.outputs) for _, uses in self.uses)
+        return max(uses.product_rows for _, uses in self.uses)
 
     @property
     def host(self) -> bool:
@@ -134,11 +134,7 @@ class FiniteKernel(Kernel):
 
     def pair_bytes(self, left: Any) -> float:
         """Return the bytes of temporaries for one pair of examples."""
-        need = 0.0
-        for name, uses in self.uses:
-            first, last = left[name][0], left[name][-1]
-            shape = last.shape if uses.order == "pairs" else (1, self.outputs, 1, 1)
-            need = max(need, uses.pair_bytes(first.shape, shape, first.dtype.itemsize))
+        need = max(uses.pair_bytes(left[name][0].dtype.itemsize) for name, uses in self.uses)
         return need + 4 * self.outputs**2 * len(self.keys)
 
 
@@ -148,17 +144,21 @@ def finite_kernel(network: Network, n: int, names: tuple[str, ...], by_weight: b
     state = {name: jax.device_put(np.zeros(law.shape)) for name, law in network.laws().items()}
     x = jax.device_put(np.zeros((1, *network.input_shape)))
     u, b = jax.eval_shape(partial(taps, network, names=names), state, x)
-    outputs = next(iter(b.values())).shape[1]
-    reach = _reach(network, state, x, u, b)
-    uses = tuple((name, plan_uses(n, u[name].shape, b[name].shape, reach[name])) for name in names)
-    terms = sum(u[name].shape[2] + b[name].shape[3] + 4 for name in names)
+    outputs = jax.eval_shape(network.scored, jnp.zeros((1, *network.output_shape))).size
+    reach = _reach(network, state, x, outputs, {name: math.prod(u[name].shape[1:-1]) for name in names})
+    uses = tuple((name, plan_uses(n, u[name].shape[-1], b[name].shape[-1], reach[name])) for name in names)
+    terms = sum(u[name].shape[-1] + b[name].shape[-1] + 4 for name in names)
     return FiniteKernel(network, uses, by_weight, outputs, terms)
 
 
 def taps(
     network: Network, params: Mapping[str, Array], x: Array, names: tuple[str, ...], seed: float = 1.0
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Return, for each weight, its inputs `(n, places, a)` and its cotangents `(n, outputs, places, b)`."""
+    """Return, for each weight, its inputs `(n, *places, a)` and its cotangents `(n, outputs, *places, b)`.
+
+    A weight of one use has them in the shape of the pass, and one output has no axis: XLA copies what it reshapes, or
+    computes it twice. `Uses` gives them the axes they lack.
+    """
     line = linearize(network, params, x, names)
     scored, score = jax.vjp(network.scored, line.outputs)
     n, count = len(x), scored[0].size
@@ -170,27 +170,28 @@ def taps(
 
     u = {name: _places(n, line.inputs[name]) for name in names}
     if count == 1:
-        return u, {name: b[:, None] for name, b in one_output(jnp.zeros((), int)).items()}
+        return u, one_output(jnp.zeros((), int))
     return u, jax.vmap(one_output, out_axes=1)(jnp.arange(count))
 
 
 def _places(n: int, uses: Sequence[Array]) -> Array:
-    """Lay all uses and positions of a weight along one axis: `n x places x size`."""
+    """Lay several uses and their positions along one axis: `n x places x size`."""
+    if len(uses) == 1:
+        return uses[0]
     # Without the barrier XLA computes features twice, once for the next layer and once in the layout of the record.
-    laid = [lax.optimization_barrier(u).reshape(n, -1, u.shape[-1]) for u in uses]
-    return laid[0] if len(laid) == 1 else jnp.concatenate(laid, axis=1)
+    return jnp.concatenate([lax.optimization_barrier(u).reshape(n, -1, u.shape[-1]) for u in uses], axis=1)
 
 
 def _reach(
-    network: Network, state: dict[str, Array], x: Array, u: Mapping[str, Any], b: Mapping[str, Any]
-) -> dict[str, np.ndarray]:
+    network: Network, state: dict[str, Array], x: Array, outputs: int, places: Mapping[str, int]
+) -> dict[str, Bool[np.ndarray, "K P"]]:
     """Find which uses can reach which outputs: pull back NaN, which no zero can hide."""
-    shared = [name for name in u if u[name].shape[1] > 1 and b[name].shape[1] > 1]
-    reach = {name: np.ones(b[name].shape[1:3], bool) for name in u}
+    reach = {name: np.ones((outputs, count), bool) for name, count in places.items()}
+    shared = tuple(name for name, count in places.items() if count > 1 and outputs > 1)
     if shared:
         with jax.debug_nans(False):
-            found = _pull_nan(network, state, x, tuple(shared))
-        reach |= {name: np.asarray(found[name]) for name in shared}
+            found = _pull_nan(network, state, x, shared)
+        reach |= {name: np.asarray(found[name]).reshape(outputs, -1) for name in shared}
     return reach
 
 

@@ -15,12 +15,11 @@ All of this is written for arrays of JAX and of NumPy alike: `host` multiplies w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 AnyArray = Array | np.ndarray
 
@@ -42,24 +41,38 @@ class Uses:
 
     order: Literal["pairs", "gradients"]
     groups: tuple[Group, ...]
+    places: int
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs the groups have."""
+        return self.groups[-1].outputs[1]
 
     @property
     def plain(self) -> bool:
         """Whether blocks are plain products of matrices, without sums over pairs of places."""
         return self.order == "gradients" or all(group.places == (0,) for group in self.groups)
 
-    def record(self, u: Float[AnyArray, "n P a"], b: Float[AnyArray, "n K P b"]) -> tuple[AnyArray, ...]:
-        """Return what is kept of the examples: inputs and cotangents, or the gradients."""
+    def record(self, u: Float[AnyArray, "n *P a"], b: Float[AnyArray, "n *KP b"]) -> tuple[AnyArray, ...]:
+        """Return what is kept of the examples: inputs and cotangents, or the gradients.
+
+        Axes of one output or place may be missing, and places may have several.
+        """
         if self.order == "pairs":
             return u, b
+        u, b = self._laid(u, b)
         gradients = b.mT @ u[:, None]  # the faster of the two layouts on a CPU
         return (gradients.reshape(*gradients.shape[:2], -1),)
+
+    def _laid(self, u: AnyArray, b: AnyArray) -> tuple[Float[AnyArray, "n P a"], Float[AnyArray, "n K P b"]]:
+        n = len(u)
+        return u.reshape(n, self.places, u.shape[-1]), b.reshape(n, self.outputs, self.places, b.shape[-1])
 
     def block(self, left: tuple[AnyArray, ...], right: tuple[AnyArray, ...]) -> Float[AnyArray, "nK mK"]:
         """Return this weight's part of the Gram matrix between two records, examples before outputs."""
         if self.order == "gradients":
             return _products(left[0], right[0])
-        (u, b), (v, c) = left, right
+        (u, b), (v, c) = self._laid(*left), self._laid(*right)
         (n, K, P, _), m = b.shape, c.shape[0]
         if P == 1:
             outer, inner = _products(b, c), u[:, 0] @ v[:, 0].T
@@ -77,19 +90,19 @@ class Uses:
         laid = concat([concat(row, axis=2) for row in parts])
         return laid.transpose(1, 0, 3, 2).reshape(n * K, m * K)
 
-    def product_rows(self, outputs: int) -> int:
-        """Return the rows that one example has in the largest product."""
+    @property
+    def product_rows(self) -> int:
+        """The rows that one example has in the largest product."""
         if self.order == "gradients":
-            return outputs
+            return self.outputs
         return sum((g.outputs[1] - g.outputs[0]) * len(g.places) for g in self.groups)
 
-    def pair_bytes(self, u: Sequence[int], b: Sequence[int], itemsize: int) -> float:
-        """Return the bytes of temporaries for one pair of examples, from the shapes of `u` and `b`."""
-        outputs, places = b[1], u[1]
+    def pair_bytes(self, itemsize: int) -> float:
+        """Return the bytes of temporaries for one pair of examples."""
         if self.order == "gradients":
-            return 3.0 * itemsize * outputs**2
+            return 3.0 * itemsize * self.outputs**2
         widest = max((g.outputs[1] - g.outputs[0]) * len(g.places) for g in self.groups)
-        return itemsize * (places**2 + 2.0 * widest**2 + 3 * outputs**2)
+        return itemsize * (self.places**2 + 2.0 * widest**2 + 3 * self.outputs**2)
 
 
 def _products(left: AnyArray, right: AnyArray) -> Float[AnyArray, "nK mK"]:
@@ -111,23 +124,21 @@ def _pair(inner: AnyArray, b: AnyArray, c: AnyArray, g: Group, h: Group) -> Floa
     return (outer * weights[:, None, :, :, None]).sum(axis=(0, 3))
 
 
-def plan_uses(examples: int, u: Sequence[int], b: Sequence[int], reach: np.ndarray) -> Uses:
+def plan_uses(examples: int, fan_in: int, fan_out: int, reach: Bool[np.ndarray, "K P"]) -> Uses:
     """Choose the order with fewer operations.
 
     Parameters
     ----------
     examples : how many examples each side of the matrix has.
-    u, b : shapes `(n, P, a)` and `(n, K, P, b)` of the inputs and cotangents.
-    reach : `K x P`, whether the use at a place can reach an output.
+    fan_in, fan_out : sizes of an input and of a cotangent.
+    reach : whether the use at a place can reach an output.
     """
     groups = _groups(reach)
     active = sum((g.outputs[1] - g.outputs[0]) * len(g.places) for g in groups)
-    (_, outputs, places, fan_out), fan_in = b, u[2]
+    outputs, places = reach.shape
     pairs = examples**2 * (places**2 * fan_in + active**2 * fan_out)
-    if places == 1:
-        return Uses("pairs", groups)
     gradients = examples * outputs * places * fan_in * fan_out + (examples * outputs) ** 2 * fan_in * fan_out
-    return Uses("pairs" if pairs <= gradients else "gradients", groups)
+    return Uses("pairs" if pairs <= gradients else "gradients", groups, places)
 
 
 def _groups(reach: np.ndarray) -> tuple[Group, ...]:
