@@ -101,3 +101,14 @@ def test_ctrl_c_tells_how_to_resume(cli, tmp_path, unbroken):
         "run.json",
         "state.safetensors",
     ]
+
+
+def test_ctrl_c_before_there_is_anything_to_save(cli, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wideproof.cli.audit.find_data", interrupted)
+    answer = cli("audit", "iris")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "interrupted: there is no result yet; the same command starts again\n"
+    assert not list(tmp_path.iterdir())

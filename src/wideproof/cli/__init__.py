@@ -23,6 +23,8 @@ from wideproof.cli.train import resume_command, show_command, train_command
 from wideproof.cli.verify import verify_command
 from wideproof.errors import InputError, JobError
 
+INTERRUPTED = 130  # what Typer makes of Ctrl-C
+
 app = typer.Typer(
     name="wideproof",
     help="Train wide neural networks as the global-convergence theorems write them, "
@@ -68,12 +70,21 @@ def main() -> None:
     except JobError as error:
         _fail(str(error), 3)
     except KeyboardInterrupt:
-        sys.exit(2)
+        _interrupted()
+    except SystemExit as end:
+        if end.code != INTERRUPTED:
+            raise
+        _interrupted()
     except BrokenPipeError:  # the reader of our output went away, as with `| head`
         sys.stderr.close()
         sys.exit(2)
     except OSError as error:  # a path that the system cannot even look at, such as a name that is too long
         _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or error}; choose another path")
+
+
+def _interrupted() -> NoReturn:
+    typer.echo("interrupted: there is no result yet; the same command starts again", err=True)
+    sys.exit(2)
 
 
 def _fail(sentence: str, code: int = 2) -> NoReturn:

@@ -56,8 +56,8 @@ def sweep_command(
         try:
             done = sweep(chosen, folder, workers=workers, threads=threads, cluster=cluster, progress=progress)
         except KeyboardInterrupt:
-            console.print(f"interrupted; the same command goes on in {folder}", markup=False, soft_wrap=True)
-            raise
+            console.print(f"interrupted: the same command goes on in {folder}", markup=False, soft_wrap=True)
+            raise typer.Exit(2) from None
     page = save_page(done)
     if json:
         print_json(_plain(done))
