@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from wideproof.errors import InputError, JobError
+from wideproof.kernels import sharded
 from wideproof.processes import launch, stop, watch
 
 # Rows that no number of processes divides, so that shares are padded.
@@ -112,3 +113,19 @@ def test_ring_of_three_devices(tmp_path):
             np.testing.assert_allclose(
                 found[f"{name}/{kind}"], one.matrix, rtol=0, atol=1e-12 * np.abs(one.matrix).max()
             )
+
+
+def test_rows_in_another_order_are_other_data(monkeypatch):
+    x = np.arange(6.0).reshape(3, 2)
+    gathered = []
+
+    def gather(mine):
+        gathered.append(mine)
+        return np.stack([gathered[0], mine])
+
+    monkeypatch.setattr(sharded.multihost_utils, "process_allgather", gather)
+    sharded._require_same((x, None))
+    sharded._require_same((x.copy(), None))
+    for other in (x[::-1], x.reshape(2, 3), x.astype(np.float32)):
+        with pytest.raises(InputError, match="different data or weights"):
+            sharded._require_same((other, None))

@@ -1,7 +1,7 @@
 """The main job: audit, train, polish if needed, certify, have it verified. Every stage can be resumed.
 
-A folder holds it all: `problem.json`, the training run in `run/`, the proof ratios in `ratios.json`, the certificate in
-`certificate/`, and the report. `prove` on a folder that exists goes on where it was interrupted.
+A folder holds it all: the training run in `run/`, the proof ratios in `ratios.json`, the certificate in `certificate/`,
+and the report. `prove` on a folder that exists goes on where it was interrupted, and refuses one of another problem.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wideproof.certificates.attempt import Attempt
+from wideproof.certificates.certificate import ARRAYS, DOCUMENT, load_certificate
 from wideproof.certificates.certifying import certify, scored
 from wideproof.certificates.polishing import Polished, polish
 from wideproof.certificates.proof import Proof, Ratio
@@ -67,6 +68,7 @@ def prove(
     recipe = recipe or Recipe(steps=STEPS)
     if recipe.loss != "squared" or recipe.objective.reduction != "half_sum":
         raise InputError("a proof of convergence is about half the sum of squares: take the squared loss, half_sum")
+    _require_same_problem(folder, network, data, recipe)
     tell = stage or (lambda text: None)
     clock: dict[str, float] = {}
     with _timed(clock, "audit"):
@@ -92,6 +94,30 @@ def prove(
     )  # fmt: skip
 
 
+def _require_same_problem(folder: Path, network: Network, data: AnyDataset, recipe: Recipe) -> None:
+    """Refuse a folder whose run or certificate is about other data, another network or another recipe."""
+    same = True
+    if (folder / RUN).exists():
+        run = Run.load(folder / RUN)
+        same = run.data.digest == data.digest and run.network == network
+        if same and dataclasses.replace(run.recipe, steps=recipe.steps) != recipe:
+            raise InputError(
+                f"{folder} was begun with another recipe ({_differences(run.recipe, recipe)}): choose another folder, "
+                "or go on with the same one; only the number of steps may change"
+            )
+    if same and (folder / CERTIFICATE).exists():
+        old = load_certificate(folder / CERTIFICATE)
+        same = old.network == network and np.array_equal(old.x, data.x) and np.array_equal(old.y, data.y)
+    if not same:
+        raise InputError(f"{folder} holds a proof of another problem: choose another folder")
+
+
+def _differences(old: Recipe, new: Recipe) -> str:
+    before, after = old.to_config(), new.to_config()
+    names = [name for name in before if name != "steps" and before[name] != after[name]]
+    return ", ".join(f"{name} {before[name]}, now {after[name]}" for name in names)
+
+
 def _train(
     network: Network,
     data: AnyDataset,
@@ -105,8 +131,6 @@ def _train(
     ratios = _read_ratios(notes)
     if place.exists():
         run = Run.load(place)
-        if run.data.digest != data.digest or run.network != network:
-            raise InputError(f"{folder} holds a proof of another problem: choose another folder")
         if run.status is Status.RUNNING:
             run = resume(place, progress=progress)
     else:
@@ -122,11 +146,11 @@ def _train(
             ratios.append(_ratio(network, run, data))
             rows = [[value if math.isfinite(value) else None for value in ratio] for ratio in ratios]
             write_json(notes, {"ratios": rows})
-        done = run.status in (Status.DIVERGED, Status.TARGET) or ratios[-1].h < COMFORTABLE
+        done = run.status is not Status.LIMIT or ratios[-1].h < COMFORTABLE
         if done or run.step >= recipe.steps:
             return run, tuple(ratios)
         tell("training")
-        run = resume(place, steps=min(2 * run.step, recipe.steps), progress=progress)
+        run = resume(place, steps=min(max(2 * run.step, FIRST_STEPS), recipe.steps), progress=progress)
 
 
 def _read_ratios(path: Path) -> list[Ratio]:
@@ -175,7 +199,11 @@ def _verified(attempt: Attempt, folder: Path, tell: Tell, clock: dict[str, float
     with _timed(clock, "verifying"):
         tell("verifying in ball arithmetic")
         place = folder / CERTIFICATE
-        if not place.exists():
+        if not attempt.certificate.is_in(place):
+            if place.exists():  # of the same problem, from fewer steps or with other bounds
+                for name in (ARRAYS, DOCUMENT):
+                    (place / name).unlink()
+                place.rmdir()
             attempt.certificate.save(place)
         return verify(place)
 

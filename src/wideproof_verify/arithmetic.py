@@ -100,6 +100,7 @@ def positive_definite(a: Balls) -> bool | None:
             return True
     except np.linalg.LinAlgError:
         pass
+    a = np.where(np.tri(len(a), dtype=bool), a, a.T)  # the lower half, which the pivots are taken from, is all of it
     centre, apart = np.frompyfunc(arb.mid, 1, 1)(a), norm(np.frompyfunc(arb.rad, 1, 1)(a)).upper()
     with ctx.workprec(2 * ctx.prec + 4 * len(a)):
         return pivots_positive(centre - apart * one) or (None if pivots_positive(centre + apart * one) else False)

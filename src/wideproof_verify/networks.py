@@ -45,6 +45,12 @@ ACTIVATIONS = {
         lambda: (1, 0),
     ),
 }
+# c with c E[σ(Z)²] = 1 for a standard normal Z, in the order above
+C_SIGMA = dict(zip(ACTIVATIONS, (
+    1.0854865029883434, 3.408559841623103, 2.5361754332174535, 2.1525788606075986, 2.223700160381501,
+    2.3130352854993315, 2.810761124074471, 2.351715614073373, 2.210715729937989, 1.5505188080679273,
+    5.46406222364552, 1.0, 2.0,
+), strict=True))  # fmt: skip
 
 
 @dataclass(frozen=True)

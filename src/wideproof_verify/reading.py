@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load
 
-from wideproof_verify.networks import ACTIVATIONS, Network, Node
+from wideproof_verify.networks import ACTIVATIONS, C_SIGMA, Network, Node
 
 KEYS = "summary format theorem level network bound loss claims anchor assumptions versions digests"
 FIELDS = {
@@ -125,6 +125,16 @@ def _check_claims(stated: dict[str, Any], theorem: str, claims: dict[str, Any]) 
         require(right, f"the claim {name!r} has the value {value!r}")
 
 
+def layer_scales(config: dict[str, Any], depth: int, c_sigma: float) -> list[float]:
+    """Return the factor of each layer, from the other numbers of the network."""
+    if config["network"] in ("deep-relu", "residual-relu"):
+        inner = config.get("residual_scale", 1.0)
+        return [1.0, *[1 / (depth - 1) if inner is None else inner] * (depth - 2), 1.0][:depth]
+    first = math.sqrt(c_sigma / config["width"])
+    inner = config["c_res"] / (depth * math.sqrt(config["width"])) if "c_res" in config else first
+    return [first] + [inner] * (depth - 1)
+
+
 def build(config: dict[str, Any], x: tuple, y: tuple, weights: dict) -> tuple[Network, dict[str, np.ndarray]]:
     """Return the nodes of the network and the weights as matrices, for arrays x and y of these shapes."""
     kind = config["network"]
@@ -159,7 +169,8 @@ def build(config: dict[str, Any], x: tuple, y: tuple, weights: dict) -> tuple[Ne
             nodes += [Node(pair if t else pair[1:], 1.0, False) for t, pair in enumerate(terms)]
     else:
         read_out, inputs, sites, scales = "v" if signed else "a", 1, (depth,), config["scales"]
-        require(len(scales) == depth and all(is_number(s) and s >= 0 for s in scales), "scales do not fit the layers")
+        right = all(is_number(s) and s >= 0 for s in scales)
+        require(right and scales == layer_scales(config, depth, C_SIGMA[activation]), "scales are not the network's")
         last = depth - (kind == "residual-relu")
         for j, wide in enumerate(widths, 1):
             skip = "residual" in kind and 1 < j <= last

@@ -1,6 +1,7 @@
 """The inequalities of each theorem, one by one: the claimed number against the recomputed ball."""
 
 import operator
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,14 +17,19 @@ RELATIONS = {
     "≥": (operator.ge, operator.lt), ">": (operator.gt, operator.le),
 }  # fmt: skip
 DESCENT = (
-    "Gradient descent with step size {eta:.6g} from these weights converges to zero loss: each step multiplies the "
-    "residual by at most 1 - {rate:.6g}, the weights move by less than {end:.6g}, and after {steps} steps the loss is "
-    "at most {epsilon:.6g}. "
+    "Gradient descent with step size {eta} from these weights converges to zero loss: each step multiplies the "
+    "residual by at most 1 - {rate}, the weights move by less than {end}, and after {steps} steps the loss is "
+    "at most {epsilon}. "
 )
 LOGISTIC = (
-    "Gradient descent on the mean logistic loss with step size {eta:.6g} from these weights lowers it at every step "
-    "until it is at most {epsilon:.6g}, after at most {steps} steps."
+    "Gradient descent on the mean logistic loss with step size {eta} from these weights lowers it at every step "
+    "until it is at most {epsilon}, after at most {steps} steps."
 )
+
+
+def short(value: float, rounding: str) -> str:
+    """Return six digits, rounded to the side on which the sentence stays true."""
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal(value)):.6g}"
 
 
 class NotProvedError(Exception):
@@ -121,10 +127,13 @@ class Proof:
             self.need("rate", k.rate, "≤", f"eta sigma ({s} − M_J)", k.eta * k.sigma * (pull - end))
             final = (1 - k.rate) ** c.claims["steps"] * k.rho
             self.need("(1 − rate)^steps rho", final, "≤", "√(2 epsilon)", (2 * k.epsilon).sqrt())
-            said = DESCENT.format(end=c.claims["radii"][-1], **c.claims)
+            rate, most = short(c.claims["rate"], ROUND_FLOOR), short(c.claims["epsilon"], ROUND_CEILING)
+            end = short(c.claims["radii"][-1], ROUND_CEILING)
+            said = DESCENT.format(eta=c.claims["eta"], rate=rate, end=end, steps=c.claims["steps"], epsilon=most)
         if "D" in c.claims:
             self.newton(g, r)
-            said += f"Weights with zero loss exist within the distance {c.claims['newton_radius']:.6g}."
+            radius = short(c.claims["newton_radius"], ROUND_CEILING)
+            said += f"Weights with zero loss exist within the distance {radius}."
         return said.strip()
 
     def pull(self) -> tuple[str, Balls]:
@@ -201,8 +210,8 @@ class Proof:
         if single:
             self.loss(margins)
         said = "The training error is zero. " if c.claims["margin"] > 0 else ""
-        said += f"Every margin is at least {c.claims['margin']:.6g}."
-        return said + (f" The logistic loss is at most {c.claims['loss']:.6g}." if single else "")
+        said += f"Every margin is at least {short(c.claims['margin'], ROUND_FLOOR)}."
+        return said + (f" The logistic loss is at most {short(c.claims['loss'], ROUND_CEILING)}." if single else "")
 
     def logistic(self) -> str:
         """Theorem 3, Θ(t) = st − ∫M and ψ(L) = max{(1 − 1/e) min(1, √n L), (1 − e^{−nL})/√n, 1 − e^{−L}}."""
@@ -233,7 +242,7 @@ class Proof:
         self.need("t_J", self.radii[-1], "≥", "R1 + eta b √(loss/n)", k.R1 + k.eta * b * (k.loss / n).sqrt())
         self.need("eta", k.eta, "≤", "2(1 − c)/β", 2 * (1 - k.c) / beta)
         self.need("steps", k.steps, "≥", "n² I2 / (c eta σ²)", n * n * k.I2 / (k.c * k.eta * sigma * sigma))
-        return LOGISTIC.format(**c.claims)
+        return LOGISTIC.format(**c.claims | {"epsilon": short(c.claims["epsilon"], ROUND_CEILING)})
 
     def impossible(self) -> str:
         """Equal inputs with different targets: no weights fit both."""
@@ -244,11 +253,12 @@ class Proof:
         require(right and min(map(len, groups), default=0) > 1, "groups are not disjoint lists of two or more examples")
         require(c.network.inputs == 1, "the theorem 'impossible' is not about sequences")
         for group in groups:
-            same = len({c.x[i].tobytes() for i in group}) == 1
+            same = bool((c.x[group] == c.x[group[0]]).all())
             self.record("inputs of a group are equal", same, 1, same)
             y = balls(c.targets[:, group])
             apart = y - y.sum(axis=1, keepdims=True) / len(group)
             least += (apart * apart).sum() / 2
         self.positive("least_loss")
         self.need("least_loss", self.k.least_loss, "≤", "½ Σ |y_i − mean|²", least)
-        return f"Equal inputs have different targets: the loss is never below {c.claims['least_loss']:.6g}."
+        least = short(c.claims["least_loss"], ROUND_FLOOR)
+        return f"Equal inputs have different targets: the loss is never below {least}."

@@ -319,6 +319,16 @@ def test_zero_rows_and_antipodes(rng):
     assert np.linalg.eigvalsh(relu.matrix[1:, 1:])[0] > 0
 
 
+@pytest.mark.parametrize("name", ["softplus", "sigmoid", "tanh"])
+def test_nothing_but_zero_rows(name):
+    """All norms are equal and zero: the same as between rows of other norms, which go another way."""
+    network = Residual(3, 16, 2, get_activation(name))
+    zero = np.zeros((2, 3))
+    beside = np.concatenate([zero, np.eye(3)])
+    for kernel in (limit_gram, nngp):
+        np.testing.assert_allclose(kernel(network, zero), np.asarray(kernel(network, beside))[:2, :2], atol=1e-13)
+
+
 def test_parallel_patches_of_a_relu_network_are_not_called_independent(rng):
     """A homogeneous network cannot tell x from 1.7 x: the bound covers what rounding makes of the zero eigenvalue."""
     x = rng.normal(size=(6, 2, 5))

@@ -221,6 +221,13 @@ class TestResume:
         run = train(NETWORK, data, Recipe(steps=3000, target_loss=1e-2), folder=tmp_path / "run")
         assert same(run, resume(tmp_path / "run"))
 
+    def test_a_limit_that_is_past_already_is_refused(self, data, tmp_path):
+        run = train(NETWORK, data, Recipe(steps=20), folder=tmp_path / "run")
+        with pytest.raises(InputError, match="at step 20 already, past the limit of 10 asked for"):
+            resume(tmp_path / "run", steps=10)
+        assert same(run, Run.load(tmp_path / "run"))
+        assert same(run, resume(tmp_path / "run", steps=20))
+
     def test_other_measures_are_refused(self, data, tmp_path):
         train(NETWORK, data, Recipe(steps=5), folder=tmp_path / "run")
         with pytest.raises(InputError, match="recorded error, loss: resume it with the same functions"):

@@ -127,6 +127,16 @@ def test_norms_of_small_forms(rng):
         assert top * (1 - 1e-13) <= bound <= top * (1 + 1e-8)
 
 
+def test_positive_definite_when_only_one_half_is_wide():
+    """The distance from the centre counts for both halves, though a ball of the upper one may be a point."""
+    true = np.full((3, 3), -0.5001) + 1.5001 * np.eye(3)
+    assert np.linalg.eigvalsh(true)[0] < 0
+    wide = balls(true)
+    for i, j in ((1, 0), (2, 0), (2, 1)):
+        wide[i, j] = arb(true[i, j] + 0.1, 0.10001)
+    assert positive_definite(wide) is not True
+
+
 def test_positive_definite_of_plain_matrices(rng):
     a = np.cov(rng.standard_normal((8, 30)))
     least = np.linalg.eigvalsh(a)[0]

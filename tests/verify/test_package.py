@@ -5,13 +5,18 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from flint import arb  # pyright: ignore[reportAttributeAccessIssue]
+from mpmath import npdf, quad, workdps
 
 import wideproof_verify
 from tests.verify import making
 from wideproof_verify import verify
+from wideproof_verify.networks import ACTIVATIONS, C_SIGMA
+from wideproof_verify.reading import layer_scales
 
 SOURCE = Path(wideproof_verify.__file__).parent
 NETWORK = making.SMALL["fully-connected"]
@@ -35,7 +40,7 @@ def test_it_imports_neither_jax_nor_wideproof():
 
 
 def test_it_is_short():
-    assert sum(len(path.read_text().splitlines()) for path in SOURCE.glob("*.py")) <= 1000
+    assert sum(len(path.read_text().splitlines()) for path in SOURCE.glob("*.py")) <= 1030
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -134,6 +139,37 @@ def test_malformed_claims(tmp_path, parts, path, value):
     verdict = verify(making.write(tmp_path, changed(stated, path, value), params, x, y))
     assert verdict.answer == "malformed"
     assert verdict.reason
+
+
+@pytest.mark.parametrize("name", [name for name in making.SMALL if "rnn" not in name])
+def test_the_layers_have_the_factors_of_the_network(name):
+    """Else a proof about the factors would be read as one about the other numbers of the network."""
+    network = making.SMALL[name]
+    depth = len(making.scales(network) or [])
+    stated = making.config(network)
+    c_sigma = C_SIGMA[stated.get("activation", "relu")]
+    assert layer_scales(stated, depth, c_sigma) == making.scales(network)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [("residual", "c_res", 50.0), ("residual-relu", "residual_scale", 0.75), ("fully-connected", "activation", "tanh")],
+)
+def test_a_network_that_is_described_as_another(tmp_path, name, key, value):
+    network = making.SMALL[name]
+    params, x, y = making.problem(network)
+    stated = making.statement(network, "descent", making.claims(network, params, x, y, sharp=False))
+    assert verify(making.write(tmp_path / "true", stated, params, x, y)).answer == "proved"
+    forged = verify(making.write(tmp_path / "forged", changed(stated, f"network/{key}", value), params, x, y))
+    assert (forged.answer, forged.reason) == ("malformed", "scales are not the network's")
+
+
+@pytest.mark.parametrize("name", list(ACTIVATIONS))
+def test_the_constants_that_normalize_activations(name):
+    function: Any = ACTIVATIONS[name][0]
+    with workdps(20):
+        square = quad(lambda z: float(function(arb(float(z)))[0]) ** 2 * npdf(z), [-12, -4, -1, 0, 1, 4, 12])
+    assert C_SIGMA[name] == pytest.approx(1 / float(square), rel=1e-11)
 
 
 @pytest.mark.parametrize("text", ["[1]", "null", "[" * 10**5, '{"theorem": NaN}', '{"a": 1, "a": 1}', "\ud800"])

@@ -2,6 +2,7 @@
 
 import json
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 from tests.verify import making
 from wideproof.networks import DeepReLU, FullyConnected, Network, get_activation
 from wideproof_verify import Verdict, verify
+from wideproof_verify.theorems import short
 
 
 def judge(
@@ -357,6 +359,24 @@ def test_logistic(tmp_path):
         "steps"
     )
     assert judge(tmp_path, network, "logistic", {**claimed, "R1": 0.123}, params, x, y).answer == "malformed"
+
+
+def test_sentences_are_rounded_to_the_side_on_which_they_are_true():
+    margin, loss = 0.9999997999999438, 0.12345649999
+    assert (short(margin, ROUND_FLOOR), short(loss, ROUND_CEILING)) == ("0.999999", "0.123457")
+    assert short(-margin, ROUND_FLOOR) == "-1"
+    assert short(3.0, ROUND_FLOOR) == short(3.0, ROUND_CEILING) == "3"
+    for value in (1.6e-13, 1 / 3, 2 / 3e7, 123456.5, 9.999999e22):
+        assert Decimal(short(value, ROUND_FLOOR)) <= Decimal(value) <= Decimal(short(value, ROUND_CEILING))
+
+
+def test_equal_inputs_may_differ_in_the_sign_of_zero(tmp_path):
+    network = making.SMALL["fully-connected"]
+    params, x, y = making.problem(network)
+    x, y = x[[0, 0]].copy(), np.array([1.0, -1.0])
+    x[:, 0] = [0.0, -0.0]
+    claimed = {"groups": [[0, 1]], "least_loss": 1.0}
+    assert judge(tmp_path, network, "impossible", claimed, params, x, y).answer == "proved"
 
 
 def test_impossible(tmp_path):

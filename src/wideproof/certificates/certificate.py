@@ -63,6 +63,22 @@ class Certificate:
     def save(self, folder: str | Path) -> Path:
         """Write the certificate to a new folder and return its path."""
         folder = Path(folder)
+        content, document = self._files()
+        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        with new_folder(folder) as new:
+            write_bytes(new / ARRAYS, content)
+            write_bytes(new / DOCUMENT, text.encode())
+        return folder
+
+    def is_in(self, folder: str | Path) -> bool:
+        """Return whether `folder` holds this very certificate: the same claims about the same arrays."""
+        content, document = self._files()
+        try:
+            return (Path(folder) / ARRAYS).read_bytes() == content and read_json(Path(folder) / DOCUMENT) == document
+        except (OSError, InputError):
+            return False
+
+    def _files(self) -> tuple[bytes, dict[str, Any]]:
         arrays = {"x": self.x, "y": self.y} | {f"weights/{name}": weight for name, weight in self.params.items()}
         content = to_bytes({name: np.array(a, np.float64, order="C") for name, a in arrays.items()})
         document = self.document()
@@ -70,11 +86,7 @@ class Certificate:
             "arrays": hashlib.sha256(content).hexdigest(),
             "certificate": hashlib.sha256(canonical(document).encode()).hexdigest(),
         }
-        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        with new_folder(folder) as new:
-            write_bytes(new / ARRAYS, content)
-            write_bytes(new / DOCUMENT, text.encode())
-        return folder
+        return content, document
 
     def document(self) -> dict[str, Any]:
         """Return what the JSON file says, without the digests."""
@@ -111,7 +123,7 @@ def canonical(document: Mapping[str, Any]) -> str:
 
 
 def load_certificate(folder: str | Path) -> Certificate:
-    """Read a certificate; nothing is checked but the digests."""
+    """Read a certificate; nothing is checked but the digests and that the network is described as one."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -127,11 +139,14 @@ def load_certificate(folder: str | Path) -> Certificate:
         if not whole or digests["certificate"] != hashlib.sha256(canonical(document).encode()).hexdigest():
             raise InputError(f"{folder} was altered: its digests do not match its content")
         config = {key: value for key, value in document["network"].items() if key != "scales"}
-        return Certificate(
+        loaded = Certificate(
             document["summary"], document["theorem"], document["level"], from_config(config), document["claims"],
             {name.removeprefix("weights/"): a for name, a in arrays.items() if name.startswith("weights/")},
             arrays["x"], arrays["y"], document["bound"]["sharp"], document["anchor"],
         )  # fmt: skip
+        if loaded.document()["network"] != document["network"]:
+            raise InputError(f"{folder} gives factors of the layers that are not those of its network: do not trust it")
+        return loaded
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise InputError(f"{folder} is no certificate, or a damaged one ({error})") from error
 

@@ -65,11 +65,11 @@ def logistic_descent(
     needed = n * first / c
     for growth in (1.0 + 1e-9, 1.02, 1.1, 1.3, 1.7, 2.0):
         inner = growth * needed / s
-        outer = inner
+        outer = inner * (1 + 1e-9)
         for _ in range(4):
             if outer >= kink:
                 break
-            stairs = Staircase((inner, max(outer, inner * (1 + 1e-9))), (constant_at(inner), constant_at(outer)))
+            stairs = Staircase((inner, outer), (constant_at(inner), constant_at(outer)))
             m, _ = stairs.integrals()
             if m > Fraction(s):
                 break

@@ -150,7 +150,7 @@ def _layers(
     everything = np.concatenate(squares)
     low, high = everything.min(initial=np.inf), everything.max(initial=0.0)
     if limit.window is None and (limit.homogeneous or high - low <= SAME_NORM * high):
-        level = 1.0 if limit.homogeneous or high == 0 else float(everything.mean())
+        level = 1.0 if limit.homogeneous else float(everything.mean())
         interpolant = _whole_depth(limit, groups, level)
         error = max(map(float, interpolant.error.values()))
         kinked = limit.activation.smoothness is None

@@ -111,6 +111,8 @@ def resume(
     folder = Path(folder)
     run = Run.load(folder)
     if steps is not None:
+        if steps < run.step:
+            raise InputError(f"{folder} is at step {run.step} already, past the limit of {steps} asked for: give more")
         run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
         save_description(folder, run)
     if run.status is Status.LIMIT and run.step < run.recipe.steps:

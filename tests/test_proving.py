@@ -1,0 +1,73 @@
+"""`prove` on a folder that exists: it goes on with the same problem, refuses another, and verifies what it reports."""
+
+import json
+
+import numpy as np
+import pytest
+
+from wideproof.data import Dataset, load
+from wideproof.errors import InputError
+from wideproof.networks import FullyConnected
+from wideproof.proving import prove
+from wideproof.training import Recipe, Status
+
+# pyright: reportOptionalMemberAccess=false
+NETWORK = FullyConnected(input_dim=3, width=64, depth=1)
+DATA = Dataset(np.eye(3), np.array([1.0, -1.0, 1.0]), "binary", name="three")
+
+
+def stored(folder):
+    return json.loads((folder / "certificate" / "certificate.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("proving") / "proof"
+    return folder, prove(DATA, NETWORK, folder=folder, recipe=Recipe(steps=1))
+
+
+def test_another_problem_is_refused_before_anything_is_done(begun):
+    folder, _ = begun
+    before = stored(folder)
+    clash = Dataset(np.eye(3)[[0, 0, 1]], DATA.y, "binary", name="clash")
+    flipped = Dataset(np.eye(3), -DATA.y, "binary", name="flipped")
+    wide = FullyConnected(input_dim=3, width=48, depth=1)
+    for data, network in ((clash, NETWORK), (flipped, NETWORK), (DATA, wide)):
+        with pytest.raises(InputError, match="holds a proof of another problem"):
+            prove(data, network, folder=folder)
+    with pytest.raises(InputError, match=r"another recipe \(seed 0, now 7\)"):
+        prove(DATA, NETWORK, folder=folder, recipe=Recipe(steps=1, seed=7))
+    assert stored(folder) == before
+
+
+def test_another_problem_is_refused_where_only_a_certificate_is_left(begun, tmp_path):
+    _, proof = begun
+    proof.attempt.certificate.save(tmp_path / "certificate")
+    with pytest.raises(InputError, match="holds a proof of another problem"):
+        prove(Dataset(np.eye(3), -DATA.y, "binary"), NETWORK, folder=tmp_path)
+
+
+def test_what_is_reported_is_what_was_verified(begun):
+    folder, first = begun
+    assert first.proved
+    assert first.attempt.certificate.is_in(folder / "certificate")
+    more = prove(DATA, NETWORK, folder=folder, recipe=Recipe(steps=200))
+    assert more.proved
+    assert more.run.step > first.run.step
+    assert more.attempt.certificate.is_in(folder / "certificate")
+    assert not first.attempt.certificate.is_in(folder / "certificate")
+    assert stored(folder)["claims"]["rho"] == more.attempt.certificate.claims["rho"]
+
+
+def test_training_goes_on_from_no_step(tmp_path):
+    assert prove(DATA, NETWORK, folder=tmp_path / "proof", recipe=Recipe(steps=0)).run.step == 0
+    assert prove(DATA, NETWORK, folder=tmp_path / "proof", recipe=Recipe(steps=40)).run.step > 0
+
+
+def test_training_that_stops_at_zero_error_is_over(tmp_path):
+    data = load("sphere:n=12,d=3,separation=0.3,seed=1")
+    told = []
+    proof = prove(data, FullyConnected(3, 32, 1), folder=tmp_path / "proof", stage=told.append,
+                  recipe=Recipe(steps=200, stop_at_zero_error=True, step_size="safe"))  # fmt: skip
+    assert proof.run.status is Status.ZERO_ERROR
+    assert told.count("training") == 1
