@@ -168,7 +168,7 @@ def test_a_network_that_is_described_as_another(tmp_path, name, key, value):
 def test_the_constants_that_normalize_activations(name):
     function: Any = ACTIVATIONS[name][0]
     with workdps(20):
-        square = quad(lambda z: float(function(arb(float(z)))[0]) ** 2 * npdf(z), [-12, -4, -1, 0, 1, 4, 12])
+        square: Any = quad(lambda z: float(function(arb(float(z)))[0]) ** 2 * npdf(z), [-12, -4, -1, 0, 1, 4, 12])
     assert C_SIGMA[name] == pytest.approx(1 / float(square), rel=1e-11)
 
 
