@@ -22,7 +22,8 @@ class Gram:
     source : `"finite"` for given parameters, `"limit"` for infinite width.
     precision : `"float64"`, `"float32"` or `"tf32"` (products of a GPU's tensor cores).
     device : where it was computed, such as `"cpu"`.
-    error : a bound on $\|G - \hat G\|_2$ from rounding and quadrature; see `docs/gram.md` for what it covers.
+    error : a first-order bound on $\|G - \hat G\|_2$ from rounding and quadrature; it takes the passes through the
+        network for stable, see `docs/gram.md`.
 
     `numpy.asarray(gram)` is the matrix.
     """
