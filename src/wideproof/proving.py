@@ -17,7 +17,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from wideproof.certificates.attempt import Attempt
+from wideproof.certificates.attempt import Attempt, Obstacle
 from wideproof.certificates.certificate import ARRAYS, DOCUMENT, load_certificate
 from wideproof.certificates.certifying import certify, scored
 from wideproof.certificates.polishing import Polished, polish
@@ -97,6 +97,8 @@ def prove(
 def _require_same_problem(folder: Path, network: Network, data: AnyDataset, recipe: Recipe) -> None:
     """Refuse a folder whose run or certificate is about other data, another network or another recipe."""
     same = True
+    if folder.is_dir() and any(folder.iterdir()) and not any((folder / name).is_dir() for name in (RUN, CERTIFICATE)):
+        raise InputError(f"{folder} is not empty and holds no proof: choose another folder")
     if (folder / RUN).exists():
         run = Run.load(folder / RUN)
         same = run.data.digest == data.digest and run.network == network
@@ -179,8 +181,14 @@ def _certify(network: Network, run: Run, data: AnyDataset, sharp: bool, tell: Te
         "moved": _moved(run), "preparation": [str(step) for step in data.preparation],
     }  # fmt: skip
     attempt = certify(network, run.params, data, sharp=sharp, about=about)
-    if attempt.passed or run.status is Status.DIVERGED:
+    if attempt.passed:
         return attempt, None
+    if run.status is Status.DIVERGED:
+        smaller = run.smaller_step_size()
+        reason = f"training with the step size {run.step_size:.4g} diverged after {run.step} steps"
+        advice = (f"take a smaller step size, such as {smaller:.4g}",)
+        diverged = Obstacle("divergence", run.step_size, smaller, reason, advice)
+        return dataclasses.replace(attempt, obstacle=diverged), None
     tell("polishing by Gauss-Newton steps")
     found = polish(network, run.params, data.x, data.y)
     about |= {

@@ -52,6 +52,36 @@ def test_contradictions_are_proved_impossible(cli, tmp_path):
     assert verify(tmp_path / "proof" / "certificate").answer == "proved"
 
 
+def test_contradictions_are_proved_impossible_before_a_network_is_chosen(cli, tmp_path):
+    (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
+    answer = cli("prove", "clash.csv", "--out", "proof", "--prepare", "none", "--quiet")
+    assert answer.code == 1, answer
+    assert "no network fits clash; the loss stays at 1 or more" in " ".join(answer.out.split())
+    assert cli("verify", "proof").code == 0  # the folder of the proof will do
+
+
+def test_impossible_after_a_preparation_that_made_inputs_equal_says_so(cli, tmp_path):
+    (tmp_path / "rays.csv").write_text("a,b,y\n1,2,0\n2,4,1\n3,1,0\n-1,1,1\n")
+    answer = cli("prove", "rays.csv", *SMALL[1:], "--prepare", "unit", "--out", "proof", "--quiet")
+    assert answer.code == 1, answer
+    assert "no network fits rays, prepared by unit; the loss" in " ".join(answer.out.split())
+
+
+def test_divergence_is_named(cli, tmp_path):
+    answer = cli("prove", *SMALL, "--step-size", "1e6", "--out", "proof", "--quiet")
+    assert answer.code == 2, answer
+    assert answer.out.startswith("Not proved: training diverged.")
+    assert "take a smaller step size, such as" in answer.out
+
+
+def test_a_folder_of_something_else_is_left_alone(cli, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "report.html").write_text("mine")
+    answer = cli("prove", *SMALL, "--out", "mine")
+    assert (answer.code, "not empty and holds no proof" in answer.err) == (2, True)
+    assert (tmp_path / "mine" / "report.html").read_text() == "mine"
+
+
 def test_too_few_parameters_are_not_proved(cli, tmp_path):
     answer = cli("prove", "sphere:n=40,d=3,separation=0.1,seed=1", "--network", "fully-connected", "--width", 2,
                  "--depth", 1, "--steps", 20, "--out", "proof")  # fmt: skip
@@ -65,6 +95,7 @@ def test_too_few_parameters_are_not_proved(cli, tmp_path):
     (("--width", "wide"), "--width is auto or a whole number"),
     (("--width", 0), "--width is auto or a whole number"),
     (("--network", "transformer", "--width", 8), "there is no network"),
+    ((*SMALL[1:], "--step-size", "fast"), "the step size is a number, 'safe' or 'paper', got 'fast'"),
 ])  # fmt: skip
 def test_bad_options_are_one_sentence(cli, tmp_path, arguments, words):
     answer = cli("prove", SPHERE, *arguments, "--out", "proof", "--quiet")

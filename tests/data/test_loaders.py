@@ -63,6 +63,8 @@ def test_target_by_name_position_and_text(tmp_path):
         ("1,2\nnan,4\n", {}, r"line 2, column 0 holds 'nan', a missing value"),
         ("1,2\n3,\n", {}, r"line 2, column 1 is empty, a missing value"),
         ("1,2\ninf,4\n", {}, r"line 2, column 0 holds inf: give a finite number"),
+        ("1,2\n1700000000000000001,4\n", {}, r"line 2, column 0 holds 1700000000000000001, which has more digits"),
+        ("1,9007199254740993\n3,4\n", {}, r"line 1, column 1 holds 9007199254740993, which has more digits"),
         ("a,b\n1,2\n3,4\n", {"target": "c"}, r"no column 'c' \(its columns are a, b\)"),
         ("1,2\n3,4\n", {"target": "c"}, r"no column 'c' \(it has no header\)"),
         ("a,a,b\n1,2,3\n3,4,5\n", {"target": "a"}, r"2 columns called 'a': choose the target by position"),

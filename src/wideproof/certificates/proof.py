@@ -86,7 +86,9 @@ class Proof:
             )
         if self.impossible:
             least = self.attempt.obstacle.value if self.attempt.obstacle else math.nan
-            return f"Proved impossible: no network fits {self.data.name}; the loss stays at {least:.4g} or more."
+            how = ", ".join(map(str, self.data.preparation))
+            as_given = f"{self.data.name}, prepared by {how}" if how else self.data.name
+            return f"Proved impossible: no network fits {as_given}; the loss stays at {least:.4g} or more."
         if self.verdict is not None:
             return f"Not proved: the independent verifier refused the certificate ({self.verdict.reason})."
         return f"Not proved: {self.attempt.obstacle}."

@@ -56,8 +56,10 @@ def check_command(
 
     from wideproof.papers import statements
     from wideproof.papers.findings import describe, examine
+    from wideproof.papers.study import Lab
     from wideproof.threads import cores
 
+    Lab(study, seed)  # refuses a study that does not exist before any process is started
     chosen = statements(wanted)
     if listing:
         _list(chosen) if not json else print_json([describe(one) for one in chosen])

@@ -26,6 +26,7 @@ from wideproof.cli.options import (
     find_data,
     find_problem,
     kind_for,
+    number_or_word,
     print_json,
 )
 from wideproof.cli.train import new_name, progress_bar
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 SOURCE, CLASSES, EXAMPLES = "digits", "0,1", 200
 FAMILIES = {"vectors": "fully-connected", "images": "conv-residual", "sequences": "elman-rnn"}
 DEPTHS = (1, 2, 3)
+SMALL = 64  # width of a network that only stands for all of them
 
 
 def prove_command(
@@ -63,7 +65,7 @@ def prove_command(
     filter_size: FilterSize = None,
     trained: Trained = None,
     steps: Annotated[int, typer.Option(help="Most steps of training; what is left is polished away.")] = 2048,
-    step_size: Annotated[str, typer.Option(help="A number, or safe.")] = "safe",
+    step_size: Annotated[str, typer.Option(help="A number, safe or paper.")] = "safe",
     seed: Annotated[int, typer.Option(help="Decides the start.")] = 0,
     sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder; one that exists is continued.")] = None,
@@ -76,6 +78,7 @@ def prove_command(
     it is proved, 1 if zero loss is proved impossible, 2 if neither. An interrupted proof goes on with the same command
     and --out.
     """
+    from wideproof.data.conflicts import conflicts
     from wideproof.planning.candidates import kind_of
     from wideproof.proving import prove
     from wideproof.report import proof_text, save_report
@@ -100,10 +103,16 @@ def prove_command(
         kind = kind or (kind_for(source, [network]) if network else None)
         loaded = find_data(source, target, classes, limit, header, kind, task)
         family = network or FAMILIES[kind_of(loaded)]
-        data, model = _planned(loaded, family, units, depth, prepare, trained, activation, say, **options)
+        if conflicts(loaded).least_square > 0:  # then any network will do: none fits
+            data, model = find_problem(
+                source, target, classes, limit, header, kind, task, prepare=prepare, network=family, depth=depth,
+                trained=trained, width=units or SMALL, activation=activation, **options,
+            )  # fmt: skip
+        else:
+            data, model = _planned(loaded, family, units, depth, prepare, trained, activation, say, **options)
     folder = out or new_name(Path("proofs"), data.name.partition(":")[0])
     say(f"{data}\n{model}")
-    recipe = Recipe(steps=steps, seed=seed, step_size=step_size if step_size == "safe" else float(step_size))
+    recipe = Recipe(steps=steps, seed=seed, step_size=number_or_word(step_size))
     try:
         with progress_bar(steps, silent) as bar:
             proof = prove(data, model, folder=folder, recipe=recipe, sharp=sharp, stage=say, progress=bar)

@@ -11,7 +11,7 @@ from wideproof.cli.options import Json
 
 
 def verify_command(
-    folder: Annotated[Path, typer.Argument(help="The certificate's folder.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="The folder of the certificate, or of the proof.", show_default=False)],
     json: Json = False,
 ) -> None:
     """Check every claim of a certificate in ball arithmetic, with a program that shares no code with the prover.
@@ -21,4 +21,7 @@ def verify_command(
     """
     from wideproof_verify.__main__ import main
 
+    inside = folder / "certificate"
+    if not (folder / "certificate.json").exists() and inside.is_dir():
+        folder = inside  # the folder of `prove`, which holds the certificate
     raise typer.Exit(main([str(folder), *(["--json"] if json else [])]))

@@ -175,6 +175,12 @@ def _numbers(fields: Sequence[str], names: list[str] | None, j: int, lines: list
         raise InputError(
             f"{path.name}, line {lines[row]}, {_column(names, j)} holds {values[row]}: give a finite number"
         )
+    for row in np.flatnonzero(np.abs(values) >= 2.0**53).tolist():  # else two different numbers could be read as equal
+        if fields[row].strip().lstrip("+-").isdigit() and int(fields[row]) != int(values[row]):
+            raise InputError(
+                f"{path.name}, line {lines[row]}, {_column(names, j)} holds {fields[row].strip()[:40]}, which has more "
+                "digits than float64 keeps: subtract an offset from the column, or leave it out"
+            )
     return values
 
 

@@ -27,8 +27,10 @@ def save_findings(found: Findings, path: str | Path) -> Path:
 
 
 def require_page_path(path: str | Path) -> Path:
-    """Check the suffix of a page."""
+    """Check the suffix of a page and that its folder is there, before hours are spent on it."""
     path = Path(path)
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent}; create it first")
     if path.suffix not in (".html", ".md"):
         raise InputError(f"a report is an .html or .md file, got {path.name!r}")
     return path

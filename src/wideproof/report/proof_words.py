@@ -50,6 +50,7 @@ _OBSTACLES = {
     "kink": ("a unit of the network could switch on or off on the way", "closest pre-activation", ""),
     "contradiction": ("zero loss does not exist, because equal inputs have different targets", "least loss", "exactly"),
     "step size": ("the step size is larger than the theorem allows", "step size", "at most"),
+    "divergence": ("training diverged", "step size", "at most"),
 }
 _PAPERS = {"du2019": "Du et al. 2019", "zou2018": "Zou et al. 2018", "allenzhu2018": "Allen-Zhu et al. 2018",
            "frei2019": "Frei et al. 2019"}  # fmt: skip

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
+_ASKED: ContextVar[threading.Event | None] = ContextVar("stop_request", default=None)
 _RAISE: ContextVar[threading.Event | None] = ContextVar("raise_interrupts", default=None)
 
 
@@ -27,7 +28,15 @@ def raising_interrupts(asked: threading.Event | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stop_request() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C and a polite kill into a request to stop after the current chunk; a second one stops at once."""
+    """Turn Ctrl-C and a polite kill into a request to stop after the current chunk; a second one stops at once.
+
+    Inside another one it is the same request. An exception in the midst of JAX's compilation can be lost or worse, so
+    all that comes before the first chunk belongs inside too.
+    """
+    outer = _ASKED.get()
+    if outer is not None:
+        yield outer.is_set
+        return
     given_up = _RAISE.get()
     if given_up is not None or threading.current_thread() is not threading.main_thread():
 
@@ -49,8 +58,10 @@ def stop_request() -> Iterator[Callable[[], bool]]:
 
     for number in old:
         signal.signal(number, ask)
+    token = _ASKED.set(asked)
     try:
         yield asked.is_set
     finally:
+        _ASKED.reset(token)
         for number, handler in old.items():
             signal.signal(number, handler)

@@ -79,8 +79,8 @@ class Recipe:
                 raise InputError(f"{key} is a whole number >= {least} and below 2^62, got {value!r}")
         if self.batch is not None and (not isinstance(self.batch, int | np.integer) or self.batch < 1):
             raise InputError(f"batch is a whole number >= 1, got {self.batch!r}")
-        if self.target_loss is not None and not math.isfinite(self.target_loss):
-            raise InputError(f"target_loss is a number, got {self.target_loss}")
+        if self.target_loss is not None and not (math.isfinite(self.target_loss) and self.target_loss >= 0):
+            raise InputError(f"the target loss is a number >= 0, got {self.target_loss}")
         if not self.divergence_factor > 1:
             raise InputError(f"divergence_factor is > 1, got {self.divergence_factor}")
         if self.optimizer not in OPTIMIZERS:

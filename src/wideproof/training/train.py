@@ -86,12 +86,13 @@ def train(
     ('TARGET', True)
     """
     recipe = recipe or Recipe()
-    run = begin(network, data, recipe)
-    if folder is not None:
-        with new_folder(Path(folder)) as new:
-            save_start(new, run)
-            save_state(new, run)
-    return _drive([run], record or {}, Path(folder) if folder else None, checkpoint_seconds, progress)[0]
+    with stop_request():
+        run = begin(network, data, recipe)
+        if folder is not None:
+            with new_folder(Path(folder)) as new:
+                save_start(new, run)
+                save_state(new, run)
+        return _drive([run], record or {}, Path(folder) if folder else None, checkpoint_seconds, progress)[0]
 
 
 @double
@@ -111,15 +112,16 @@ def resume(
     folder = Path(folder)
     run = Run.load(folder)
     if steps is not None:
+        run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
         if steps < run.step:
             raise InputError(f"{folder} is at step {run.step} already, past the limit of {steps} asked for: give more")
-        run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
         save_description(folder, run)
     if run.status is Status.LIMIT and run.step < run.recipe.steps:
         run = _reopen(run)
     if run.status is not Status.RUNNING:
         return run
-    return _drive([run], record or {}, folder, checkpoint_seconds, progress)[0]
+    with stop_request():
+        return _drive([run], record or {}, folder, checkpoint_seconds, progress)[0]
 
 
 @double
