@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from wideproof.data import Dataset, load
+from wideproof.data import Dataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
 from wideproof.proving import prove
 from wideproof.training import Recipe, Status
 
+pytestmark = pytest.mark.xdist_group("proving")  # one start for all
 # pyright: reportOptionalMemberAccess=false
 NETWORK = FullyConnected(input_dim=3, width=64, depth=1)
 DATA = Dataset(np.eye(3), np.array([1.0, -1.0, 1.0]), "binary", name="three")
@@ -65,9 +66,8 @@ def test_training_goes_on_from_no_step(tmp_path):
 
 
 def test_training_that_stops_at_zero_error_is_over(tmp_path):
-    data = load("sphere:n=12,d=3,separation=0.3,seed=1")
     told = []
-    proof = prove(data, FullyConnected(3, 32, 1), folder=tmp_path / "proof", stage=told.append,
-                  recipe=Recipe(steps=200, stop_at_zero_error=True, step_size="safe"))  # fmt: skip
+    recipe = Recipe(steps=200, stop_at_zero_error=True)
+    proof = prove(DATA, NETWORK, folder=tmp_path / "proof", stage=told.append, recipe=recipe)
     assert proof.run.status is Status.ZERO_ERROR
     assert told.count("training") == 1
