@@ -54,7 +54,7 @@ def test_contradictions_are_proved_impossible(cli, tmp_path):
 
 def test_contradictions_are_proved_impossible_before_a_network_is_chosen(cli, tmp_path):
     (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
-    answer = cli("prove", "clash.csv", "--out", "proof", "--prepare", "none", "--quiet")
+    answer = cli("prove", "clash.csv", "--out", "proof", "--quiet")
     assert answer.code == 1, answer
     assert "no network fits clash; the loss stays at 1 or more" in " ".join(answer.out.split())
     assert cli("verify", "proof").code == 0  # the folder of the proof will do

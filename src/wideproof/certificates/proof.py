@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,15 @@ class Ratio(NamedTuple):
     s: float
     h: float
     moved: float
+
+
+def toward(value: float, digits: int, rounding: str) -> float:
+    """Return the number with fewer digits, rounded to the side on which a sentence about it stays true.
+
+    >>> toward(0.038867, 3, ROUND_FLOOR), toward(4.9411e-05, 3, "ROUND_CEILING")
+    (0.0388, 4.95e-05)
+    """
+    return float(Context(prec=digits, rounding=rounding).create_decimal(value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +92,7 @@ class Proof:
             assert found is not None
             return (
                 f"Proved: from these weights, gradient descent fits all {self.data.n} examples of {self.data.name} "
-                f"exactly; its error shrinks by at least {100 * found.rate:.3g} % a step."
+                f"exactly; its error shrinks by at least {toward(100 * found.rate, 3, ROUND_FLOOR):.3g} % a step."
             )
         if self.impossible:
             least = self.attempt.obstacle.value if self.attempt.obstacle else math.nan

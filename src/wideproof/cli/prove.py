@@ -105,8 +105,8 @@ def prove_command(
         family = network or FAMILIES[kind_of(loaded)]
         if conflicts(loaded).least_square > 0:  # then any network will do: none fits
             data, model = find_problem(
-                source, target, classes, limit, header, kind, task, prepare=prepare, network=family, depth=depth,
-                trained=trained, width=units or SMALL, activation=activation, **options,
+                source, target, classes, limit, header, kind, task, prepare="none" if prepare == "auto" else prepare,
+                network=family, depth=depth, trained=trained, width=units or SMALL, activation=activation, **options,
             )  # fmt: skip
         else:
             data, model = _planned(loaded, family, units, depth, prepare, trained, activation, say, **options)

@@ -6,11 +6,12 @@ import platform
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, NamedTuple
 
 from wideproof.certificates.certificate import ASSUMPTIONS
-from wideproof.certificates.proof import Proof
+from wideproof.certificates.proof import Proof, toward
 
 Outcome = Literal["proved", "impossible", "not proved"]
 # What the verifier relies on, whoever wrote the certificate and however.
@@ -135,9 +136,10 @@ def meaning(proof: Proof) -> list[tuple[str, str]]:
     if proof.proved and verdict is not None and found is not None:
         return [
             ("What is proved", "Gradient descent on the squared training loss, with any step size up to "
-             f"{shown(found.eta, 3)}, drives the loss on these {n} examples to exactly zero, a global minimum. On the "
+             f"{shown(toward(found.eta, 3, ROUND_FLOOR), 3)}, drives the loss on these {n} examples to exactly zero, a "
+             "global minimum. On the "
              "way, however long it is, the weights never move farther than "
-             f"{shown(found.radius, 3)} from where they are."),
+             f"{shown(toward(found.radius, 3, ROUND_CEILING), 3)} from where they are."),
             ("From which weights", f"From {anchor(proof)}: the “anchor”, stored in the certificate. How they were "
              "found does not matter to the proof."),
             ("How sure it is", "It is a mathematical proof, not a measurement: an independent program recomputed every "
@@ -150,8 +152,8 @@ def meaning(proof: Proof) -> list[tuple[str, str]]:
             ("What is proved", "Some examples have exactly the same input and different targets. A network gives equal "
              "inputs equal outputs, so it cannot fit both: zero loss does not exist."),
             ("For which networks", "For all of them, of every width and depth, however they are trained."),
-            ("How sure it is", "It is a mathematical proof: an independent program compared the inputs bit by bit and "
-             "recomputed the least loss with rigorous bounds on all rounding."),
+            ("How sure it is", "It is a mathematical proof: an independent program compared the inputs number by "
+             "number and recomputed the least loss with rigorous bounds on all rounding."),
             ("What it does not say", "That the other examples cannot be fitted, or that the network is of no use."),
         ]  # fmt: skip
     found_out = proof.attempt.obstacle
