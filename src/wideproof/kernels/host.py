@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from wideproof.kernels.tiles import OPTIONS, Kernel, Side, Sizes, examples, plan_tiles
+from wideproof.kernels.tiles import Kernel, Side, Sizes, examples, plan_tiles
 from wideproof.threads import cores, one_blas_thread
 
 SMALLEST_TILE, LARGEST_TILE = 128, 512
@@ -63,7 +63,7 @@ def _new(start: int, size: int) -> tuple[slice, slice]:
     return slice(start + shared, start + size), slice(shared, None)
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)
+@partial(jax.jit, static_argnums=0)
 def _record(kernel: Kernel, state: Any, x: Any) -> Any:
     return kernel.record(state, x)
 

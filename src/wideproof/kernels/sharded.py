@@ -78,7 +78,7 @@ def _program(kernel: Kernel, mesh: Mesh, chunk: int, n: int) -> Any:
         columns = kernel.rows * (n if other is None else examples(other))
         return {key: matrix[:, :columns] for key, matrix in found.items()}
 
-    return jax.jit(program, compiler_options=tiles.OPTIONS)
+    return jax.jit(program)
 
 
 def _share(kernel: Kernel, chunk: int, count: int, state: Any, x: Any, other: Any | None) -> dict[str, Array]:

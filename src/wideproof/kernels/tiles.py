@@ -28,8 +28,6 @@ FEWEST_TILES, SMALLEST_TILE, LARGEST_TILE = 8, 256, 4096
 # Blocks above 32 MiB are fetched anew from the system each time: n = 20,000 took twice as long with tiles of 2500.
 LARGEST_ON_CPU = 1280
 PARTS, SMALLEST_PART = 2, 128
-# Wide vectors halve the time of elementwise loops on a CPU.
-OPTIONS = {"xla_cpu_prefer_vector_width": 512}
 
 
 @dataclass(frozen=True)
@@ -194,17 +192,17 @@ class Side:
             yield start, self.kept[k] if self.kept is not None else self._take(start)
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)
+@partial(jax.jit, static_argnums=0)
 def _record(kernel: Kernel, state: Any, x: Any) -> Any:
     return kernel.keep(kernel.record(state, x))
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)
+@partial(jax.jit, static_argnums=0)
 def _block(kernel: Kernel, state: Any, left: Any, right: Any) -> dict[str, Array]:
     return kernel.block(state, left, right)
 
 
-@partial(jax.jit, static_argnums=(0, 1), compiler_options=OPTIONS)
+@partial(jax.jit, static_argnums=(0, 1))
 def _diagonal(kernel: Kernel, parts: int, state: Any, records: Any) -> dict[str, Array]:
     """Compute a symmetric block from parts on and below its diagonal."""
     n = examples(records)
