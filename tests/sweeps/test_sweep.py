@@ -121,6 +121,15 @@ def test_a_task_that_fails_does_not_end_the_others(study, tmp_path):
     assert (again.kept, again.done, len(again.failed)) == (1, 0, 1)
 
 
+@pytest.fixture
+def ctrl_c():
+    """Let SIGINT raise: in a suite that a shell started in the background it is ignored, and so it would hang."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupted_task_is_not_kept(study, tmp_path, monkeypatch):
     """Ctrl-C in the middle of a training run: half a run is no result."""
 
@@ -139,6 +148,7 @@ def test_an_interrupted_task_is_not_kept(study, tmp_path, monkeypatch):
     assert not list((tmp_path / "out" / "tasks").iterdir())
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_task_in_a_thread_gives_up(study, tmp_path):
     """No signal reaches a thread: the engine tells it, and a run of hours ends after its chunk."""
     endless = study.model_copy(update={"training": {"steps": 10**9}})
