@@ -6,6 +6,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel
 
@@ -37,7 +38,7 @@ def test_predictions_are_the_closed_form(network, activation, kernel, rng):
     net = build(network, (6,), (), width=2, depth=2, **options)
     gram = limit_gram if kernel == "ntk" else nngp
     k, cross = gram(net, a).matrix, gram(net, b, a).matrix
-    expected = cross @ np.linalg.inv(k + 0.05 * np.eye(40)) @ y
+    expected = y.mean(0) + cross @ np.linalg.inv(k + 0.05 * np.eye(40)) @ (y - y.mean(0))
     assert np.abs(model.predict(new) - expected).max() < 1e-10
     single = NTKRegressor(network=network, depth=2, activation=activation, kernel=kernel, ridge=0.05).fit(x, y[:, 0])
     np.testing.assert_allclose(single.predict(new), expected[:, 0], atol=1e-10)
@@ -89,23 +90,52 @@ def test_an_error_in_a_tile_is_raised(rng, monkeypatch):
         kernel(rng.normal(size=(40, 3)))
 
 
-def brute_force(matrix, y, weight, ridge):
+def brute_force(matrix, y, weight, ridge, centred):
     """Leave every example out in turn and solve anew."""
     total = 0.0
     for i in range(len(y)):
         rest = np.arange(len(y)) != i
         a = matrix[np.ix_(rest, rest)] + ridge * np.diag(1 / weight[rest])
-        total += weight[i] * (y[i] - matrix[i, rest] @ np.linalg.solve(a, y[rest])) ** 2
+        mean = np.average(y[rest], weights=weight[rest]) if centred else 0.0
+        total += weight[i] * (y[i] - mean - matrix[i, rest] @ np.linalg.solve(a, y[rest] - mean)) ** 2
     return total / weight.sum() / np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
 
 
-def test_leave_one_out_errors_are_those_of_leaving_out(rng):
-    x, y, weight = rng.normal(size=(15, 3)), rng.normal(size=15), rng.uniform(0.5, 2, size=15)
+@pytest.mark.parametrize("centred", [False, True])
+def test_leave_one_out_errors_are_those_of_leaving_out(centred, rng):
+    x, y, weight = rng.normal(size=(15, 3)), rng.normal(1, size=15), rng.uniform(0.5, 2, size=15)
     matrix = LimitKernel()(x)
-    found = leave_one_out(matrix, y[:, None], weight, [1e-3, 0.1, 10.0])
-    expected = [brute_force(matrix, y, weight, ridge) for ridge in found.ridges]
+    found = leave_one_out(matrix, y[:, None], weight, [1e-3, 0.1, 10.0], centred)
+    expected = [brute_force(matrix, y, weight, ridge, centred) for ridge in found.ridges]
     np.testing.assert_allclose(found.errors, expected, rtol=1e-9)
     assert found.best == found.ridges[np.argmin(expected)]
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg", "nystrom"])
+@pytest.mark.parametrize("ridge", [0.3, "loo"])
+def test_a_constant_added_to_the_targets_is_added_to_the_predictions(solver, ridge, rng):
+    x, y, weight = rng.normal(size=(60, 3)), rng.normal(size=(60, 2)), rng.uniform(0.1, 3, 60)
+    shift = np.array([1e4, -300.0])
+    plain, moved = (NTKRegressor(ridge=ridge, solver=solver).fit(x, y + s, weight) for s in (0.0, shift))
+    assert moved.ridge_ == plain.ridge_
+    np.testing.assert_allclose(moved.predict(x) - shift, plain.predict(x), atol=1e-9)
+    np.testing.assert_allclose(moved.intercept_, np.average(y + shift, axis=0, weights=weight))
+    np.testing.assert_allclose(moved.amplitude_, plain.amplitude_, rtol=1e-9)
+    rigid = NTKRegressor(ridge=ridge, solver=solver, fit_intercept=False).fit(x, y + shift, weight)
+    assert np.abs(rigid.predict(x) - moved.predict(x)).max() > 0.01
+
+
+def test_diabetes_does_not_depend_on_where_the_targets_begin():
+    x, y = load_diabetes(return_X_y=True)
+    here, there = (NTKRegressor().fit(x[::2], y[::2] + s).score(x[1::2], y[1::2] + s) for s in (0, 10_000))
+    assert here > 0.4
+    assert there == pytest.approx(here, abs=1e-9)
+
+
+def test_one_example_is_predicted_everywhere():
+    model = NTKRegressor().fit([[1.0, 2.0]], [151.0])
+    assert model.predict([[1.0, 2.0], [-3.0, 0.0]]).tolist() == [151.0, 151.0]
+    assert model.intercept_ == 151
 
 
 def test_the_ridge_follows_the_noise(rng):
@@ -133,7 +163,8 @@ def test_equal_inputs_are_one_example(rng):
     weighted = NTKRegressor(ridge=0.1, preparation=None).fit(x, y, weight)
     assert len(repeated.X_fit_) == 12
     matrix = LimitKernel()(np.c_[twice, np.ones(17)])
-    expected = matrix @ np.linalg.solve(matrix + 0.1 * np.eye(17), np.r_[y, y[:5]])
+    both = np.r_[y, y[:5]]
+    expected = both.mean() + matrix @ np.linalg.solve(matrix + 0.1 * np.eye(17), both - both.mean())
     np.testing.assert_allclose(repeated.predict(twice), expected, atol=1e-10)
     np.testing.assert_allclose(weighted.predict(twice), expected, atol=1e-10)
 
@@ -142,7 +173,7 @@ def test_deviations_are_those_of_the_gaussian_process(rng):
     x, y, new = rng.normal(size=(30, 2)), rng.normal(size=30), rng.normal(size=(8, 2))
     lift = np.c_[x, np.ones(30)] / np.sqrt(1 + (x**2).sum(1, keepdims=True))
     other = np.c_[new, np.ones(8)] / np.sqrt(1 + (new**2).sum(1, keepdims=True))
-    model = NTKRegressor(preparation=None, bias=0, ridge=0.2).fit(lift, y)
+    model = NTKRegressor(preparation=None, bias=0, ridge=0.2, fit_intercept=False).fit(lift, y)
     mean, deviation = model.predict(other, return_std=True)
     kernel = NTKKernel(length_scale_bounds="fixed")
     process = GaussianProcessRegressor(kernel, alpha=0.2, optimizer=None).fit(x, y)
@@ -164,6 +195,7 @@ def test_deviations_of_repeated_inputs_and_several_outputs(rng):
     matrix = LimitKernel()(np.c_[np.r_[x, x[:4]], np.ones(14)])
     inverse = np.linalg.inv(matrix + 0.3 * np.eye(14))
     targets = np.r_[y, y[:4] + 1]
+    targets = targets - targets.mean(0)
     np.testing.assert_allclose(model.amplitude_, np.diag(targets.T @ inverse @ targets) / 14)
     variance = np.diag(matrix - matrix @ inverse @ matrix)[:10]
     np.testing.assert_allclose(
@@ -227,7 +259,7 @@ def test_classifier_fits_signs(rng):
     x, y = rng.normal(size=(40, 3)), np.array(["a", "b", "c"])[np.arange(40) % 3]
     model = NTKClassifier(ridge=0.1).fit(x, y)
     codes = np.where(y[:, None] == np.array(["a", "b", "c"]), 1.0, -1.0)
-    expected = NTKRegressor(ridge=0.1).fit(x, codes).predict(x)
+    expected = NTKRegressor(ridge=0.1, fit_intercept=False).fit(x, codes).predict(x)
     np.testing.assert_allclose(model.decision_function(x), expected, atol=1e-12)
     assert (model.predict(x) == np.array(["a", "b", "c"])[expected.argmax(1)]).all()
 

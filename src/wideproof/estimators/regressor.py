@@ -69,15 +69,15 @@ class KernelEstimator(BaseEstimator):
         jobs = effective_n_jobs(self.n_jobs)  # pyright: ignore[reportArgumentType]  None is joblib's default
         return LimitKernel(self.network, self.depth, self.activation, self.kernel, self.fixed_layers, jobs)
 
-    def _fit_ridge(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
-        """Fit targets `n x outputs` and set what fitting leaves behind."""
+    def _fit_ridge(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, centred: bool = False) -> None:
+        """Fit targets `n x outputs` (`centred`: less their mean) and set what fitting leaves behind."""
         kernel = self._limit_kernel()
         self.preparation_ = fit_preparation(self.preparation, self.bias, x, weight)
         data = merge(x, y, weight)
         data = type(data)(self.preparation_(data.x), data.y, data.weight, data.within)
         self._fit = fit_ridge(
-            kernel, data, self.ridge, solver=self.solver, rank=self.rank, tolerance=self.tol, memory=self.memory,
-            rng=check_random_state(self.random_state),
+            kernel, data, self.ridge, centred=centred, solver=self.solver, rank=self.rank, tolerance=self.tol,
+            memory=self.memory, rng=check_random_state(self.random_state),
         )  # fmt: skip
         self.X_fit_, self.dual_coef_ = self._fit.x, self._fit.dual
         self.loo_: Any = self._fit.loo
@@ -90,10 +90,11 @@ class KernelEstimator(BaseEstimator):
 
 
 class NTKRegressor(RegressorMixin, KernelEstimator):
-    r"""Regression by the kernel of an infinitely wide network: $f(x) = k(x, X) (K + r I)^{-1} y$.
+    r"""Regression by the kernel of an infinitely wide network: $f(x) = \mu + k(x, X) (K + r I)^{-1} (y - \mu)$.
 
-    With the tangent kernel and a ridge near 0 this is what gradient descent on an infinitely wide network (started at
-    outputs 0) converges to; with the covariance (`kernel="nngp"`) it is the posterior mean of that network.
+    $\mu$ is the mean of the targets, by weight, so that a constant added to them is added to every prediction.
+    With the tangent kernel and a ridge near 0, $f - \mu$ is what gradient descent on an infinitely wide network (started
+    at outputs 0) converges to; with the covariance (`kernel="nngp"`) it is the posterior mean of that network.
 
     Parameters
     ----------
@@ -108,11 +109,13 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
     rank, tol : columns of the Nyström approximation; the relative residual at which conjugate gradients stop.
     n_jobs : tiles of the kernel matrix (2048 x 2048) that are computed side by side; `None` is 1, or what joblib's
         context says, and -1 all cores. The result is the same, bit for bit.
+    fit_intercept : whether to take $\mu$ off the targets; else $\mu = 0$.
     random_state : decides the Nyström columns and the subset for the ridge.
 
     Attributes
     ----------
     ridge_, loo_ : the ridge taken, and the leave-one-out errors it was chosen by.
+    intercept_ : $\mu$, one number for each output.
     X_fit_, dual_coef_ : prepared distinct training inputs, and the coefficients of the kernel at them.
     error_ : how far predictions can be off for want of a better solution, divided by $\sqrt{k(x,x)}$; 0 for Cholesky,
         where there is rounding only.
@@ -124,15 +127,46 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
     >>> model = NTKRegressor(ridge=1e-6).fit(x, x[:, 0] ** 2)
     >>> bool(abs(model.predict([[0.6]])[0] - 0.36) < 0.05)
     True
+    >>> NTKRegressor().fit([[1.0]], [151.0]).predict([[1.0], [7.0]]).tolist()
+    [151.0, 151.0]
     """
+
+    def __init__(
+        self,
+        *,
+        network: str = "fully-connected",
+        depth: int = 2,
+        activation: str = "relu",
+        kernel: str = "ntk",
+        fixed_layers: int = 0,
+        preparation: str | None = "sphere",
+        bias: float = 1.0,
+        fit_intercept: bool = True,
+        ridge: float | str | Sequence[float] = "loo",
+        solver: str = "auto",
+        rank: int = 1000,
+        tol: float = 1e-6,
+        memory: int = 4 << 30,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        super().__init__(
+            network=network, depth=depth, activation=activation, kernel=kernel, fixed_layers=fixed_layers,
+            preparation=preparation, bias=bias, ridge=ridge, solver=solver, rank=rank, tol=tol, memory=memory,
+            n_jobs=n_jobs, random_state=random_state,
+        )  # fmt: skip
+        self.fit_intercept = fit_intercept
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NTKRegressor:
         """Fit to inputs `n x d` and targets `n` or `n x outputs`."""
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         used, weight = used_rows(self, X, sample_weight)
         targets = np.asarray(y, np.float64).reshape(len(y), -1)
-        self._fit_ridge(X[used], targets[used], weight)
+        X, targets = X[used], targets[used]
+        mean = np.average(targets, axis=0, weights=weight) if self.fit_intercept else np.zeros(targets.shape[1])
+        self._fit_ridge(X, targets - mean, weight, centred=bool(self.fit_intercept))
         self._vector = np.ndim(y) == 1
+        self.intercept_ = float(mean[0]) if self._vector else mean
         self.amplitude_ = self._fit.amplitude
         return self
 
@@ -141,7 +175,7 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
         x = self._prepared(X)
         kernel = self._limit_kernel()
         mean = kernel.product(x, self.X_fit_, self.dual_coef_)
-        mean = mean[:, 0] if self._vector else mean
+        mean = (mean[:, 0] if self._vector else mean) + self.intercept_
         if not return_std:
             return mean
         deviation = np.sqrt(np.outer(self._fit.variance(kernel, x), np.maximum(self.amplitude_, 0)))

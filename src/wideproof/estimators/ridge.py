@@ -6,7 +6,9 @@ $$ \min_f \sum_i w_i \, (f(x_i) - y_i)^2 + r \|f\|^2, \qquad f(x) = \sum_i k(x, 
 Equal inputs are one example with the sum of the weights and the mean of the targets: the minimizer is the same, the
 matrix is smaller and not singular, and leaving one out leaves out all that is known about that input. With
 $C = (W^{1/2} K W^{1/2} + r I)^{-1}$ the error of $f$ at $x_i$ when $x_i$ is left out is $[C W^{1/2} y]_i / C_{ii}$
-(in units of $w_i^{-1/2}$): one eigendecomposition gives it for every ridge.
+(in units of $w_i^{-1/2}$): one eigendecomposition gives it for every ridge. Where targets are centred by their mean,
+leaving $x_i$ out leaves it out of the mean $\mu_{-i}$ too; the error is linear in the targets, so it is
+$[C W^{1/2} (y - \mu_{-i} 1)]_i / C_{ii}$.
 """
 
 from __future__ import annotations
@@ -78,24 +80,39 @@ class LeaveOneOut:
         return float(self.ridges[np.flatnonzero(self.errors == self.errors.min())[-1]])
 
 
-def leave_one_out(matrix: np.ndarray, y: np.ndarray, weight: np.ndarray, ridges: Sequence[float] | None) -> LeaveOneOut:
+def leave_one_out(
+    matrix: np.ndarray, y: np.ndarray, weight: np.ndarray, ridges: Sequence[float] | None, centred: bool = False
+) -> LeaveOneOut:
     """Return the leave-one-out errors of ridge regression, by one eigendecomposition.
+
+    With `centred` it is regression of the targets less their mean, and the mean is that of the others.
 
     >>> leave_one_out(np.eye(2), np.array([[1.0], [-1.0]]), np.ones(2), [0.1]).errors.round(6).tolist()
     [1.0]
+    >>> leave_one_out(np.eye(2), np.array([[1.0], [-1.0]]), np.ones(2), [0.1], centred=True).errors.round(6).tolist()
+    [4.0]
     """
     candidates = GRID * np.trace(matrix) / len(matrix) if ridges is None else np.sort(np.asarray(ridges, float))
     root = np.sqrt(weight)
     values, vectors = scipy.linalg.eigh(root[:, None] * matrix * root, check_finite=False)
     inside, squares = vectors.T @ (root[:, None] * y), np.square(vectors)
+    constant = vectors.T @ root
+    others = _means_of_others(y, weight) if centred else np.zeros_like(y)
     spread = np.average(np.square(y - np.average(y, axis=0, weights=weight)), axis=0, weights=weight)
     unit = np.where(spread > 0, spread, 1.0) * weight.sum()
     errors = []
     for ridge in candidates:
         inverse = 1 / np.maximum(values + ridge, np.finfo(float).tiny)
-        left_out = (vectors @ (inside * inverse[:, None])) / (squares @ inverse)[:, None]
+        ones = (vectors @ (constant * inverse))[:, None]
+        left_out = (vectors @ (inside * inverse[:, None]) - others * ones) / (squares @ inverse)[:, None]
         errors.append(np.mean(np.sum(np.square(left_out), axis=0) / unit))
     return LeaveOneOut(candidates, np.array(errors))
+
+
+def _means_of_others(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return, for each example, the weighted mean of the targets of the others; 0 where there are none."""
+    rest = weight.sum() - weight if len(weight) > 1 else np.ones(1)
+    return (weight @ y - weight[:, None] * y) / rest[:, None]
 
 
 @dataclass(frozen=True)
@@ -127,13 +144,17 @@ def fit_ridge(
     data: Merged,
     ridge: float | str | Sequence[float],
     *,
+    centred: bool = False,
     solver: str = "auto",
     rank: int = 1000,
     tolerance: float = 1e-6,
     memory: int = 4 << 30,
     rng: np.random.RandomState | None = None,
 ) -> Fit:
-    """Fit by the chosen solver; `"auto"` is Cholesky where the matrix fits into `memory`, else conjugate gradients."""
+    """Fit by the chosen solver; `"auto"` is Cholesky where the matrix fits into `memory`, else conjugate gradients.
+
+    `centred` says that the mean was taken off the targets, so that the ridge is chosen with the mean left out as well.
+    """
     if solver not in SOLVERS:
         raise InputError(f"solver is one of {', '.join(SOLVERS)}; got {solver!r}")
     n, rng = len(data.x), rng or np.random.RandomState(0)
@@ -141,7 +162,7 @@ def fit_ridge(
         solver = "cholesky" if 8 * n * n <= memory else "cg"
     root = np.sqrt(data.weight)
     target = root[:, None] * data.y
-    chosen, loo, matrix = _choose(kernel, data, ridge, rng)
+    chosen, loo, matrix = _choose(kernel, data, ridge, centred, rng)
     if solver == "cholesky":
         if matrix is None or len(matrix) < n:
             matrix = kernel.lower(data.x)
@@ -175,7 +196,7 @@ def fit_ridge(
 
 
 def _choose(
-    kernel: LimitKernel, data: Merged, ridge: float | str | Sequence[float], rng: np.random.RandomState
+    kernel: LimitKernel, data: Merged, ridge: float | str | Sequence[float], centred: bool, rng: np.random.RandomState
 ) -> tuple[float, LeaveOneOut | None, np.ndarray | None]:
     """Return the ridge, the errors it was chosen by, and the matrix that this took."""
     grid = None if isinstance(ridge, str) else np.asarray(ridge, float)
@@ -187,5 +208,5 @@ def _choose(
     if len(data.x) > MOST_LEFT_OUT:
         some = data.take(np.sort(rng.choice(len(data.x), MOST_LEFT_OUT, replace=False)))
     matrix = kernel(some.x)
-    found = leave_one_out(matrix, some.y, some.weight, None if grid is None else grid.tolist())
+    found = leave_one_out(matrix, some.y, some.weight, None if grid is None else grid.tolist(), centred)
     return found.best, found, matrix
