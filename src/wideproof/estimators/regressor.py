@@ -93,8 +93,8 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
     r"""Regression by the kernel of an infinitely wide network: $f(x) = \mu + k(x, X) (K + r I)^{-1} (y - \mu)$.
 
     $\mu$ is the mean of the targets, by weight, so that a constant added to them is added to every prediction.
-    With the tangent kernel and a ridge near 0, $f - \mu$ is what gradient descent on an infinitely wide network (started
-    at outputs 0) converges to; with the covariance (`kernel="nngp"`) it is the posterior mean of that network.
+    With the tangent kernel and a ridge near 0, $f - \mu$ is what gradient descent on an infinitely wide network
+    (started at outputs 0) converges to; with the covariance (`kernel="nngp"`) it is the posterior mean of that network.
 
     Parameters
     ----------
