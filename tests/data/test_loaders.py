@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 from wideproof.data import ImageDataset, SequenceDataset, load
 from wideproof.errors import InputError
 
+ERROR = {"missing": "error"}
 TABLE = np.array([[1.5, -2.0, 0.0], [3e-3, 4.0, 1.0], [5.0, 6.25, 0.0]])
 
 
@@ -58,10 +59,11 @@ def test_target_by_name_position_and_text(tmp_path):
             {},
             r"t.csv, line 4, column 0 \('a'\) holds the text 'x'.*encode the column",
         ),
-        ("1,2\n,4\n", {}, r"t.csv, line 2, column 0 is empty, a missing value: fill it in or remove the row"),
-        ("1,2\nNA,4\n", {}, r"line 2, column 0 holds 'NA', a missing value"),
-        ("1,2\nnan,4\n", {}, r"line 2, column 0 holds 'nan', a missing value"),
-        ("1,2\n3,\n", {}, r"line 2, column 1 is empty, a missing value"),
+        ("1,2\n,4\n", ERROR, r"t.csv, line 2, column 0 is empty, a missing value: fill it in or remove the row"),
+        ("1,2\nNA,4\n", ERROR, r"line 2, column 0 holds 'NA', a missing value"),
+        ("1,2\nnan,4\n", ERROR, r"line 2, column 0 holds 'nan', a missing value"),
+        ("1,2\n3,\n", ERROR, r"line 2, column 1 is empty, a missing value"),
+        ("1,2\n3,4\n", {"missing": "guess"}, r"one of fill, drop, error, got 'guess'"),
         ("1,2\ninf,4\n", {}, r"line 2, column 0 holds inf: give a finite number"),
         ("1,2\n1700000000000000001,4\n", {}, r"line 2, column 0 holds 1700000000000000001, which has more digits"),
         ("1,9007199254740993\n3,4\n", {}, r"line 1, column 1 holds 9007199254740993, which has more digits"),
@@ -71,7 +73,12 @@ def test_target_by_name_position_and_text(tmp_path):
         ("1,2\n3,4\n", {"target": 2}, r"2 columns, the target was asked at position 2: take 0 to 1"),
         ("a,b\n1,2\n3,4\n", {"header": False}, r"line 1, column 0 holds the text 'a'"),
         ('1,"2\n3,4\n', {}, r"t.csv cannot be read as a table .*check its quotes"),
-        (b"\xff\xfe1\x00,\x002\x00", {}, r"t.csv is not UTF-8 text .*save it as UTF-8"),
+        (b"1\x00,\x002\x00", {}, r"t.csv is no text .*save it as UTF-8"),
+        (b"\xff\xfe1\x00,\x002", {}, r"t.csv is no text .*save it as UTF-8"),
+        ("1,2\n3,4\n", {"target": "--5"}, r"no column '--5'"),
+        ("1,2\n3,4\n", {"target": "²"}, r"no column '²'"),
+        ("1,2\n" + "3," * 80 + "4\n", {}, r"line 2: 81 fields where line 1 has 2"),
+        ("1,2\n1,2\n1,2,3\n", {}, r"t.csv, line 3: 3 fields where line 1 has 2"),
         ("1,2,3\n4,5,6\n", {"kind": "images"}, r"one class|no square image"),
         ("1,2\n3,4\n", {"kind": "graphs"}, r"one of vectors, images, sequences, got 'graphs'"),
     ],
@@ -144,11 +151,10 @@ def test_parquet(tmp_path, monkeypatch):
     data = load(path, target="kind")
     np.testing.assert_array_equal(data.x, [[1, 0.5], [2, 1.5], [3, 2.5]])
     assert data.classes == ("u", "v")
-    with pytest.raises(InputError, match=r"column 'kind' holds string where numbers are needed"):
-        load(path)
+    assert load(path).encoding.inputs == ("a", "kind=u", "kind=v")  # pyright: ignore[reportOptionalMemberAccess]
     pq.write_table(pa.table({"a": [1, None, 3], "b": [1, 2, 3]}), path)
-    with pytest.raises(InputError, match=r"row 1 .*column 'a' is a missing value"):
-        load(path)
+    with pytest.raises(InputError, match=r"row 1 .*column 0 \('a'\) is a missing value"):
+        load(path, missing="error")
     pq.write_table(pa.table({"a": [1, 2]}), path)
     with pytest.raises(InputError, match=r"2 rows and 1 columns"):
         load(path)

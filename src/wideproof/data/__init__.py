@@ -16,6 +16,8 @@ from wideproof.data.dataset import Dataset as Dataset
 from wideproof.data.dataset import ImageDataset as ImageDataset
 from wideproof.data.dataset import SequenceDataset as SequenceDataset
 from wideproof.data.dataset import Task as Task
+from wideproof.data.encoding import Encoding as Encoding
+from wideproof.data.encoding import encode as encode
 from wideproof.data.generators import GENERATORS as GENERATORS
 from wideproof.data.geometry import Pair as Pair
 from wideproof.data.geometry import PairGeometry as PairGeometry

@@ -13,11 +13,15 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, final, get_args
 
 import numpy as np
 
+from wideproof.data.encoding import Encoding
+from wideproof.data.exact import inexact
 from wideproof.data.step import Step
+from wideproof.data.words import plain
 from wideproof.errors import InputError
 
 Task = Literal["binary", "multiclass", "regression"]
@@ -29,12 +33,19 @@ def as_floats(array: Any, what: str) -> np.ndarray:
         raw = np.asarray(array)
         if raw.dtype.kind not in "biuf":
             raise TypeError
-        return np.array(raw, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise InputError(
             f"{what} must be a rectangular array of real numbers, got {type(array).__name__}"
             f"{_of_dtype(array)}: encode text as numbers and give every row the same length"
         ) from None
+    lost = inexact(raw)
+    if lost is not None:
+        place = ", ".join(str(int(k)) for k in np.unravel_index(lost, raw.shape))
+        raise InputError(
+            f"{what} hold {raw.ravel()[lost]} at position {place} (counting from 0), which has more digits than "
+            "float64 keeps: subtract an offset from the column, or leave it out"
+        )
+    return np.array(raw, dtype=np.float64, order="C")
 
 
 def _of_dtype(array: Any) -> str:
@@ -55,7 +66,11 @@ def require_finite(array: np.ndarray, what: str, axes: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Examples(ABC):
-    """What the three kinds of data set share: fields, validation, digest and selection."""
+    """What the three kinds of data set share: fields, validation, digest and selection.
+
+    `encoding` says how a table became `x`, and `rows` where each example stands in its source: the line of a text
+    file (the first is 1), or the row counted from 0.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -63,10 +78,13 @@ class Examples(ABC):
     name: str = "data"
     classes: tuple[str, ...] = ()
     preparation: tuple[Step, ...] = ()
+    encoding: Encoding | None = None
+    rows: np.ndarray | None = None
 
     axes: ClassVar[tuple[str, ...]]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", plain(self.name))
         if self.task not in get_args(Task):
             raise InputError(f"the task of '{self.name}' must be one of {', '.join(get_args(Task))}, got '{self.task}'")
         x = as_floats(self.x, f"the inputs of '{self.name}'")
@@ -90,8 +108,16 @@ class Examples(ABC):
         y.setflags(write=False)
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)
-        object.__setattr__(self, "classes", tuple(str(c) for c in self.classes))
+        object.__setattr__(self, "classes", tuple(plain(c) for c in self.classes))
         object.__setattr__(self, "preparation", tuple(self.preparation))
+        if self.rows is not None:
+            rows = np.array(self.rows, dtype=np.int64)
+            if rows.shape != (len(x),):
+                raise InputError(
+                    f"'{self.name}' has {len(x)} inputs and row numbers of shape {rows.shape}: give one for every input"
+                )
+            rows.setflags(write=False)
+            object.__setattr__(self, "rows", rows)
         if self.task != "regression":
             self._check_signs()
 
@@ -107,8 +133,7 @@ class Examples(ABC):
         if not np.isin(self.y, (-1.0, 1.0)).all():
             where = np.argwhere(~np.isin(self.y, (-1.0, 1.0)))[0]
             raise InputError(
-                f"the labels of '{self.name}' must be -1 or +1, got {self.y[tuple(where)]:g} in row "
-                f"{where[0]}: "
+                f"the labels of '{self.name}' must be -1 or +1, got {self.y[tuple(where)]:g} in row {where[0]}: "
                 "build the data set from raw labels with `from_labels`"
             )
         signs = self._signs()
@@ -156,7 +181,7 @@ class Examples(ABC):
         signs = self._signs()
         return (signs[:, 0] > 0).astype(np.int64) if self.task == "binary" else np.argmax(signs, axis=1)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over type, shape and bytes of `x` and `y`: equal digests mean equal numbers."""
         total = hashlib.sha256()
@@ -171,11 +196,12 @@ class Examples(ABC):
             chosen = np.asarray(indices)
             chosen = chosen if chosen.dtype == bool or chosen.size else chosen.astype(np.int64)
             x, y = self.x[chosen], self.y[chosen]
+            rows = None if self.rows is None else self.rows[chosen]
         except IndexError:
             raise InputError(
                 f"'{self.name}' has the examples 0 to {self.n - 1}: every index must be a whole number in that range"
             ) from None
-        return replace(self, x=x, y=y)
+        return replace(self, x=x, y=y, rows=rows)
 
     def __repr__(self) -> str:
         return (
@@ -247,14 +273,12 @@ class SequenceDataset(Examples):
     def _check_target_shape(self, x: np.ndarray, y: np.ndarray) -> None:
         if x.shape[1] < 2:
             raise InputError(
-                f"the sequences of '{self.name}' have length 1, and the loss of a recurrent network "
-                "starts at "
-                "step 2: give sequences of at least two tokens"
+                f"the sequences of '{self.name}' have length 1, and the loss of a recurrent network starts at step 2: "
+                "give sequences of at least two tokens"
             )
         if y.ndim != 3 or y.shape[1] != x.shape[1] or y.size == 0:
             raise InputError(
-                f"the targets of '{self.name}' must have shape ({len(x)}, {x.shape[1]}, k), one target "
-                "a step, "
+                f"the targets of '{self.name}' must have shape ({len(x)}, {x.shape[1]}, k), one target a step, "
                 f"got {y.shape}: repeat a label at every step, or use `from_labels`"
             )
         if self.task == "binary" and y.shape[2] != 1:
@@ -264,8 +288,7 @@ class SequenceDataset(Examples):
             )
         if self.task != "regression" and (y != y[:, -1:, :]).any():
             raise InputError(
-                f"the labels of '{self.name}' change along sequence "
-                f"{int(np.argwhere(y != y[:, -1:, :])[0][0])}: "
+                f"the labels of '{self.name}' change along sequence {int(np.argwhere(y != y[:, -1:, :])[0][0])}: "
                 "repeat one label at every step, or use task 'regression'"
             )
 

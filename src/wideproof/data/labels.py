@@ -1,11 +1,16 @@
 """From raw labels (text, whole numbers, real numbers, truth values) to what a network is trained towards."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from wideproof.data.dataset import AnyDataset, Dataset, ImageDataset, SequenceDataset, Task
+from wideproof.data.encoding import Encoding
+from wideproof.data.exact import is_number
+from wideproof.data.words import plain, shown
 from wideproof.errors import InputError
 
 Kind = Literal["vectors", "images", "sequences"]
@@ -26,6 +31,8 @@ def from_labels(
     classes: Sequence[Any] | None = None,
     limit: int | None = None,
     name: str = "data",
+    rows: Any = None,
+    encoding: Encoding | None = None,
 ) -> AnyDataset:
     """Build a data set from inputs and one raw label an example.
 
@@ -44,6 +51,8 @@ def from_labels(
     limit
         Keep at most this many examples: the first `limit // c` of each of the `c` classes, in file order, or
         the first `limit` for regression; everything if there are no more than `limit`.
+    rows, encoding
+        Where each example stands in its source (by default counted from 0), and how a table became `x`.
 
     Examples
     --------
@@ -56,6 +65,7 @@ def from_labels(
     """
     if kind not in KINDS:
         raise InputError(f"the kind of '{name}' must be one of {', '.join(KINDS)}, got '{kind}'")
+    name = plain(name)
     x, raw = np.asarray(x), _as_labels(labels, name)
     if raw.shape[:1] != x.shape[:1]:
         raise InputError(
@@ -63,41 +73,49 @@ def from_labels(
         )
     if len(raw) == 0:
         raise InputError(f"'{name}' is empty: give at least one example")
+    rows = np.arange(len(raw)) if rows is None else np.asarray(rows)
     if raw.ndim > 1:
-        return _targets_as_given(x, raw, task, kind, classes, limit, name)
+        data = _targets_as_given(x, raw, task, kind, classes, limit, name)
+        return replace(data, rows=rows[: data.n], encoding=encoding)
     names = label_names(raw)
     if classes is not None:
-        x, raw, names = _keep_classes(x, raw, names, classes, name)
+        keep = _keep_classes(raw, names, classes, name)
+        x, raw, names, rows = x[keep], raw[keep], names[keep], rows[keep]
     order = _distinct(raw, names) if classes is None else tuple(dict.fromkeys(map(label_name, classes)))
     task = _decide(raw, order, task, name)
     if limit is not None:
         keep = _first(names, order, task, limit, name)
-        x, raw, names = x[keep], raw[keep], names[keep]
+        x, raw, names, rows = x[keep], raw[keep], names[keep], rows[keep]
     if task == "regression":
-        y: np.ndarray = raw.astype(np.float64)
+        y: np.ndarray = raw
     elif task == "binary":
         y = np.where(names == order[-1], 1.0, -1.0)
     else:
         y = np.where(names[:, None] == np.array(order), 1.0, -1.0)
     if kind == "sequences":
         y = np.repeat(y.reshape(len(y), 1, -1), x.shape[1] if x.ndim > 1 else 1, axis=1)
-    shown = () if task == "regression" else order
-    return KINDS[kind](x, y, task, name, shown)
+    order = () if task == "regression" else order
+    if encoding is not None and order:
+        written = [plain(str(raw[np.argmax(names == one)]).strip()) for one in order]
+        encoding = replace(encoding, classes=order, labels=tuple(written))
+    return KINDS[kind](x, y, task, name, order, encoding=encoding, rows=rows)
 
 
 def label_name(value: Any) -> str:
-    """Return the name of a class: `3`, `3.0`, `np.int64(3)` and `"3"` are one class, called '3'.
+    """Return the name of a class: `3`, `3.0`, `np.int64(3)` and `"3"` are one class, called '3'; "03" is another.
 
-    >>> [label_name(v) for v in (3, 3.0, "3", True, "setosa", 0.5)]
-    ['3', '3', '3', 'True', 'setosa', '0.5']
+    >>> [label_name(v) for v in (3, 3.0, "3", True, "setosa", 0.5, "007")]
+    ['3', '3', '3', 'True', 'setosa', '0.5', '007']
     """
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
+    if isinstance(value, int | np.integer):
+        return str(int(value))
     if isinstance(value, str):
-        try:
-            number = float(value)
-        except ValueError:
-            return value.strip()
+        text = value.strip()
+        if not is_number(text) or re.fullmatch(r"[+-]?(?:0[0-9].*|[0-9]{16,})", text):
+            return plain(text)
+        number = float(text)
     else:
         number = float(value)
     return str(int(number)) if np.isfinite(number) and number == int(number) else repr(number)
@@ -117,8 +135,7 @@ def _as_labels(labels: Any, name: str) -> np.ndarray:
         for row, value in enumerate(raw.ravel()):
             if value is None or value != value or not isinstance(value, str | int | float | np.generic):
                 raise InputError(
-                    f"the label of '{name}' in row {row} (counting from 0) is {value!r}: give text or a "
-                    "number, "
+                    f"the label of '{name}' in row {row} (counting from 0) is {value!r}: give text or a number, "
                     "or remove the row"
                 )
         if all(isinstance(value, int | float | np.number) for value in raw.ravel()):
@@ -150,18 +167,17 @@ def _decide(raw: np.ndarray, order: tuple[str, ...], task: str, name: str) -> Ta
     if task == "auto":
         if text and len(order) > max(MOST_CLASSES, len(raw) // 2):
             raise InputError(
-                f"the target of '{name}' holds {len(order)} different texts in {len(raw)} rows, which "
-                "is no class: "
+                f"the target of '{name}' holds {len(order)} different texts in {len(raw)} rows, which is no class: "
                 "choose the target column with `target`"
             )
         if len(order) == 2:
             return "binary"
         return "multiclass" if text or (whole and len(order) <= MOST_CLASSES) else "regression"
     if task == "regression" and text:
-        row = next(i for i, value in enumerate(raw) if not _is_number(value))
+        row = next(i for i, value in enumerate(raw) if not is_number(str(value).strip()))
         raise InputError(
             f"regression needs numbers, the target of '{name}' in row {row} (counting from 0) is "
-            f"'{raw[row]}': choose another target or another task"
+            f"'{shown(raw[row])}': choose another target or another task"
         )
     if task == "binary" and len(order) != 2:
         listed = ", ".join(order[:MOST_CLASSES])
@@ -173,17 +189,7 @@ def _decide(raw: np.ndarray, order: tuple[str, ...], task: str, name: str) -> Ta
     return task
 
 
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
-
-
-def _keep_classes(
-    x: np.ndarray, raw: np.ndarray, names: np.ndarray, classes: Sequence[Any], name: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _keep_classes(raw: np.ndarray, names: np.ndarray, classes: Sequence[Any], name: str) -> np.ndarray:
     wanted = tuple(dict.fromkeys(map(label_name, (classes,) if isinstance(classes, str) else classes)))
     there = _distinct(raw, names)
     for one in wanted:
@@ -192,8 +198,7 @@ def _keep_classes(
             raise InputError(f"'{name}' has no class '{one}': choose among {listed}")
     if len(wanted) < 2:
         raise InputError(f"`classes` keeps {len(wanted)} class of '{name}': name at least two of {', '.join(there)}")
-    keep = np.isin(names, wanted)
-    return x[keep], raw[keep], names[keep]
+    return np.isin(names, wanted)
 
 
 def _first(names: np.ndarray, order: tuple[str, ...], task: Task, limit: int, name: str) -> np.ndarray:

@@ -1,39 +1,55 @@
-"""One door for data: a file, a bundled name or a generator with its parameters."""
+"""One door for data: a file, a frame, a pair of arrays, a bundled name or a generator with its parameters."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from wideproof.data.arrays import read_npy, read_npz, read_parquet
+from wideproof.data.arrays import read_inputs, read_npy, read_npz
 from wideproof.data.bundled import BUNDLED, bundled
-from wideproof.data.dataset import AnyDataset, Task
+from wideproof.data.dataset import AnyDataset, Examples, Task
+from wideproof.data.encoding import Encoding
+from wideproof.data.fitting import Missing, fit, uses_table
+from wideproof.data.frames import as_table, from_array, is_frame
 from wideproof.data.generators import GENERATORS, generate
 from wideproof.data.labels import Kind, from_labels
-from wideproof.data.tables import Header, read_text
+from wideproof.data.tables import Header, Table, target_position
+from wideproof.data.words import plain
 from wideproof.errors import InputError
 
-READERS = {
-    ".csv": read_text,
-    ".tsv": read_text,
-    ".txt": read_text,
-    ".npy": read_npy,
-    ".npz": read_npz,
-    ".parquet": read_parquet,
-}
-
-
+SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet")
 _FOLDED: dict[tuple[str, str | None], str] = {
     ("digits", "images"): "digits-images",
     ("digits", "sequences"): "digits-rows",
 }
 
 
+class _Raw(NamedTuple):
+    """What a source holds before its labels are read."""
+
+    x: np.ndarray
+    labels: Any
+    rows: np.ndarray | None = None
+    encoding: Encoding | None = None
+
+
+class _Treatment(NamedTuple):
+    """How a table is to be treated."""
+
+    target: str | int | None
+    missing: Missing
+    keep_ids: bool
+    header: Header
+
+
 def load(
-    source: str | Path,
-    *,
+    source: Any,
     target: str | int | None = None,
+    *,
+    missing: Missing = "fill",
+    keep_ids: bool = False,
     header: Header = "auto",
     classes: Sequence[Any] | None = None,
     limit: int | None = None,
@@ -44,14 +60,23 @@ def load(
 ) -> AnyDataset:
     """Load a data set.
 
+    What was done to the columns of a table is said in `data.encoding.notes`; `encode(data.encoding, new)` does it
+    to new rows; `data.rows` says where each example stands in its source.
+
     Parameters
     ----------
     source
-        A file (.csv .tsv .txt .npy .npz .parquet); a bundled name (`digits`, `digits-images`, `digits-rows`,
-        `breast_cancer`, `wine`, `iris`, `diabetes`); or a generator with its parameters, as in
-        `sphere:n=50,d=10,separation=0.3`.
+        A file (.csv .tsv .txt .npy .npz .parquet); a frame of pandas or of a library that narwhals reads; a pair
+        `(X, y)`; a bundled name (`digits`, `digits-images`, `digits-rows`, `breast_cancer`, `wine`, `iris`,
+        `diabetes`); a generator with its parameters, as in `sphere:n=50,d=10,separation=0.3`; or a data set, which
+        is returned as it is.
     target
         The target column, by name or position (default: the last), or the key of a .npz array.
+    missing
+        `fill` missing inputs (median of numbers and dates, most frequent text) and add a column that says where
+        they were; `drop` their rows; or `error`. Rows without a target are dropped, or an error.
+    keep_ids
+        Keep columns that number or name the rows, which are left out otherwise.
     header
         Whether the first row of a text file names the columns; found out by default.
     classes
@@ -74,10 +99,21 @@ def load(
     iris: 20 examples of 4, binary (setosa, virginica)
     >>> load("sphere:n=6,d=3,separation=0.5", seed=1).x.shape
     (6, 3)
+    >>> load(([[0.0, 1.0], [1.0, 0.0]], ["yes", "no"])).y.tolist()
+    [1.0, -1.0]
     """
-    text = str(source)
+    if isinstance(source, Examples):
+        asked = {"target": target, "classes": classes, "limit": limit, "kind": kind, "name": name}
+        given = [key for key, value in asked.items() if value is not None] + ["task"] * (task != "auto")
+        if given:
+            raise InputError(
+                f"'{source.name}' is a data set already: leave out `{given[0]}`, or choose examples with `take`"
+            )
+        return source  # pyright: ignore[reportReturnType]
+    text = str(source) if isinstance(source, str | Path) else ""
     head = text.partition(":")[0]
-    if head in GENERATORS and not Path(text).exists():
+    how = _Treatment(target, missing, keep_ids, header)
+    if head in GENERATORS and not _exists(text):
         given = [key for key, value in (("target", target), ("classes", classes), ("kind", kind)) if value is not None]
         if given or task != "auto":
             raise InputError(
@@ -85,49 +121,113 @@ def load(
                 "or choose a file or a bundled data set"
             )
         data = generate(text, seed=seed, name=name)
+        data = replace(data, rows=np.arange(data.n))
         return data if limit is None else data.take(first_examples(data, limit))
     if text in BUNDLED:
         if target is not None:
             raise InputError(f"the bundled data set '{text}' has its own target: leave out `target`")
         x, labels, own = bundled(_FOLDED.get((text, kind), text))
-        label, kind = name or text, kind or own
+        raw, label, kind = _Raw(x, labels), name or text, kind or own
+    elif isinstance(source, str | Path):
+        raw, label = _from_file(Path(source), how), name or Path(source).stem
     else:
-        path = Path(source)
-        x, labels = _read(path, target, header)
-        label, kind = name or path.stem, kind or _kind(x, path)
+        label = name or "data"
+        raw = _from_memory(source, how, label)
+    label, x = plain(label), np.asarray(raw.x)
+    kind = kind or _kind(x, label)
     if kind not in get_args(Kind):
-        raise InputError(f"the kind of '{label}' must be one of {', '.join(get_args(Kind))}, got '{kind}'")
-    x = _shaped(np.asarray(x), kind, label)
-    return from_labels(x, labels, task=task, kind=kind, classes=classes, limit=limit, name=label)
+        raise InputError(f"the kind of '{label}' must be one of {', '.join(get_args(Kind))}, got '{plain(kind)}'")
+    return from_labels(
+        _shaped(x, kind, label), raw.labels, task=task, kind=kind, classes=classes, limit=limit, name=label,
+        rows=raw.rows, encoding=raw.encoding,
+    )  # fmt: skip
 
 
-def _read(path: Path, target: str | int | None, header: Header) -> tuple[np.ndarray, np.ndarray]:
-    suffixes = " ".join(READERS)
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _from_file(path: Path, how: _Treatment) -> _Raw:
+    suffixes, shown = " ".join(SUFFIXES), plain(path)
     try:
         if path.is_dir():
-            raise InputError(f"{path} is a directory: name one file in it ({suffixes})")
-        if not path.exists():
+            raise InputError(f"{shown} is a directory: name one file in it ({suffixes})")
+        if not _exists(str(path)):
             raise InputError(
-                f"{path} is no file here: give a path ({suffixes}), a bundled name "
-                f"({', '.join(BUNDLED)}) or a "
-                f"generator ({', '.join(GENERATORS)})"
+                f"{shown} is no file here: give a path ({suffixes}), a bundled name "
+                f"({', '.join(BUNDLED)}) or a generator ({', '.join(GENERATORS)})"
             )
-        reader = READERS.get(path.suffix.lower())
-        if reader is None:
-            raise InputError(f"{path.name} ends in '{path.suffix}': save it as one of {suffixes}")
-        if reader is read_text:
-            return read_text(path, target=target, header=header)
-        return reader(path, target=target)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror or error}): check its permissions") from None
+        suffix = path.suffix.lower()
+        if suffix not in SUFFIXES:
+            raise InputError(f"{plain(path.name)} ends in '{plain(path.suffix)}': save it as one of {suffixes}")
+        if suffix == ".npz":
+            return _from_pair(*read_npz(path, target=how.target), how, path.name)
+        if suffix == ".npy":
+            whole = read_inputs(path)
+            if not (whole.dtype.kind == "f" and uses_table(whole)):
+                return _Raw(*read_npy(path, target=how.target))
+            return _from_table(from_array(whole, path.name), how)
+        return _from_table(as_table(path, header=how.header), how)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{shown} cannot be read ({reason}): check its permissions") from None
 
 
-def _kind(x: np.ndarray, path: Path) -> Kind:
+def _from_memory(source: Any, how: _Treatment, name: str) -> _Raw:
+    if isinstance(source, tuple) and len(source) == 2:
+        if how.target is not None:
+            raise InputError("a pair (X, y) has its own target: leave out `target`")
+        return _from_pair(source[0], source[1], how, name)
+    if is_frame(source):
+        return _from_table(as_table(source, name=name), how)
+    raise InputError(
+        f"data was asked for and {type(source).__name__} came: give a file, a frame, a pair (X, y), a bundled name "
+        "or a generator"
+    )
+
+
+def _from_table(table: Table, how: _Treatment) -> _Raw:
+    names = table.names if table.named else None
+    position = target_position(how.target, names, table.width, table.source)
+    return _Raw(*vars(fit(table, position, missing=how.missing, keep_ids=how.keep_ids)).values())
+
+
+def _from_pair(x: Any, labels: Any, how: _Treatment, name: str) -> _Raw:
+    """Return inputs and labels given apart; a frame, text or missing numbers are encoded."""
+    if not is_frame(x):
+        try:
+            x = np.asarray(x)
+        except ValueError:
+            raise InputError(f"the inputs of '{plain(name)}' are ragged: give every row the same length") from None
+        gaps = _has_gaps(labels)
+        if not (uses_table(x) or (gaps and x.ndim == 2)):
+            return _Raw(x, labels)
+    if is_frame(labels) and labels.shape[1] == 1:
+        labels = as_table(labels, name=name).frame[0]
+    target = getattr(labels, "name", None)
+    table = as_table(x, name=plain(name))
+    found = fit(
+        table, None, labels, missing=how.missing, keep_ids=how.keep_ids or not table.named,
+        target=None if target is None else plain(target),
+    )  # fmt: skip
+    return _Raw(*vars(found).values())
+
+
+def _has_gaps(labels: Any) -> bool:
+    raw = np.asarray(labels)
+    return raw.dtype.kind == "f" and raw.ndim == 1 and bool(np.isnan(raw).any())
+
+
+def _kind(x: np.ndarray, name: str) -> Kind:
     if x.ndim == 2:
         return "vectors"
     raise InputError(
-        f"{path.name} holds inputs of shape {x.shape}: say what they are with `kind`, 'images' (n, "
-        "channels, pixels) "
+        f"'{name}' holds inputs of shape {x.shape}: say what they are with `kind`, 'images' (n, channels, pixels) "
         "or 'sequences' (n, length, features)"
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wideproof.data.dataset import AnyDataset, Dataset, ImageDataset, SequenceDataset
+from wideproof.data.encoding import Encoding
 from wideproof.data.step import Step
 from wideproof.errors import InputError
 
@@ -26,6 +27,8 @@ def pack(data: AnyDataset) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     True
     """
     tensors = {"x": np.asarray(data.x), "y": np.asarray(data.y)}
+    if data.rows is not None:
+        tensors["rows"] = data.rows
     for i, step in enumerate(data.preparation):
         tensors |= {f"preparation.{i}.{key}": array for key, array in step.arrays}
     kind = next(name for name, cls in _KINDS.items() if type(data) is cls)
@@ -35,6 +38,7 @@ def pack(data: AnyDataset) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "task": data.task,
         "classes": list(data.classes),
         "preparation": [step.to_json() for step in data.preparation],
+        "encoding": None if data.encoding is None else data.encoding.to_json(),
         "digest": data.digest,
     }
 
@@ -46,9 +50,11 @@ def unpack(tensors: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> AnyDat
         prefix = f"preparation.{i}."
         arrays = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         steps.append(Step.from_json(step, arrays))
+    described = meta.get("encoding")
     data = _KINDS[meta["kind"]](
-        tensors["x"], tensors["y"], meta["task"], meta["name"], tuple(meta["classes"]), tuple(steps)
-    )
+        tensors["x"], tensors["y"], meta["task"], meta["name"], tuple(meta["classes"]), tuple(steps),
+        None if described is None else Encoding.from_json(described), tensors.get("rows"),
+    )  # fmt: skip
     if data.digest != meta["digest"]:
         raise InputError(f"the data set '{meta['name']}' does not match its digest: the file was changed")
     return data

@@ -1,191 +1,253 @@
-"""Read a table of numbers with one target column from delimited text, naming the place of anything wrong."""
+"""Read a table from delimited text as it comes: encoding, separator, decimal commas and header are found out.
+
+pandas cuts the text into fields and leaves them as they are written; `columns` decides what they mean.
+"""
 
 import csv
+import io
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from wideproof.data.exact import is_number
+from wideproof.data.words import MISSING, complain, plain
 from wideproof.errors import InputError
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 Header = bool | Literal["auto"]
+SEPARATORS = ("\t", ";", "|", ",")
+COMMA = re.compile(r"[+-]?(?:[0-9]+,[0-9]+|,[0-9]+)(?:[eE][+-]?[0-9]+)?")
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+_SPARE = 50  # a row with more fields too many than this is refused while it is cut
+_DATE_LIKE = re.compile(r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}(?:[T ].*)?")
 
 
-def read_text(path: Path, *, target: str | int | None = None, header: Header = "auto") -> tuple[np.ndarray, np.ndarray]:
-    r"""Return `(x, labels)` of a text table; labels are numbers if all are, text otherwise.
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table before it is encoded: columns by position, their names, and where each row stands in the source."""
 
-    The delimiter is the comma, semicolon, tab or white space that cuts the first lines evenly. With
-    `header="auto"` the first row is a header if it has text in a column whose other fields are mostly
-    numbers.
+    frame: Any
+    names: tuple[str, ...]
+    rows: np.ndarray
+    source: str
+    named: bool = True
+    place: Literal["line", "row"] = "row"
+    decimal: Literal[".", ","] = "."
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.names)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Printable names, all different; `column 3` where the source has none."""
+        seen: dict[str, int] = {}
+        result = []
+        for j, name in enumerate(self.names):
+            label = plain(name) or f"column {j}"
+            seen[label] = seen.get(label, 0) + 1
+            result.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+        return tuple(result)
+
+    def where(self, row: int, j: int) -> str:
+        """Return the place of one field for a message, as in `line 3, column 0 ('a')`."""
+        if self.place == "line":
+            return f"line {self.rows[row]}, {self.column(j)}"
+        return f"row {self.rows[row]} (counting from 0), {self.column(j)}"
+
+    def column(self, j: int) -> str:
+        """Return a column for a message, as in `column 0 ('a')`."""
+        return f"column {j} ('{self.labels[j]}')" if self.named else f"column {j}"
+
+
+def read_text(
+    path: Path, *, header: Header = "auto", expected: Sequence[str] = (), decimal: Literal[".", ",", "auto"] = "auto"
+) -> Table:
+    r"""Return the fields of a text table as they are written.
+
+    The separator is the tab, semicolon, pipe, comma or white space that cuts the first lines evenly. With
+    `header="auto"` the first row is a header if it has text in a column whose other fields are mostly numbers
+    or dates, if nothing of it occurs again below, or if it has a name among `expected`.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "two.csv"
-    ...     _ = file.write_text("height,weight,kind\n1.5,60,a\n1.8,80,b\n")
-    ...     x, labels = read_text(file)
-    >>> x.tolist(), labels.tolist()
-    ([[1.5, 60.0], [1.8, 80.0]], ['a', 'b'])
+    ...     _ = file.write_text("height;kind\n1,5;a\n\n1,8;b\n")
+    ...     table = read_text(file)
+    >>> table.names, table.rows.tolist(), table.decimal
+    (('height', 'kind'), [2, 4], ',')
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        text = text[1:].lstrip(" ") if text.startswith("#") else text  # np.savetxt marks its header so
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path.name} is not UTF-8 text (byte {error.start}): save it as UTF-8, or use .npz or .parquet"
-        ) from None
-    try:
-        rows, lines = _split(text, path)
-    except csv.Error as error:
-        raise InputError(f"{path.name} cannot be read as a table ({error}): check its quotes") from None
-    if not rows:
-        raise InputError(f"{path.name} is empty: give a table with one example a row")
-    _require_rectangle(rows, lines, path)
-    names = _header(rows, header)
+    name = plain(path.name)
+    text = _decoded(path.read_bytes(), name)
+    text = text[1:].lstrip(" ") if text.startswith("#") else text  # np.savetxt marks its header so
+    separator = _separator(text, path.suffix.lower() == ".tsv")
+    frame, lines = _cut(text, separator, name)
+    while frame.shape[1] > 2 and (frame[frame.shape[1] - 1] == "").all():  # every line ends in a separator
+        frame = frame.iloc[:, :-1]
+    names = _header(frame, header, expected)
     if names is not None:
-        rows, lines = rows[1:], lines[1:]
-        if not rows:
-            raise InputError(f"{path.name} holds a header only: add one row for each example")
-    width = len(rows[0])
-    if width < 2:
-        raise InputError(f"{path.name} has one column: give at least one input column and a target column")
-    position = target_position(target, names, width, path.name)
-    columns = list(zip(*rows, strict=True))
-    labels = _target(columns[position], names, position, lines, path)
-    x = np.empty((len(rows), width - 1))
-    for k, j in enumerate(j for j in range(width) if j != position):
-        x[:, k] = _numbers(columns[j], names, j, lines, path)
-    return x, labels
+        frame, lines = frame.iloc[1:].reset_index(drop=True), lines[1:]
+        if not len(frame):
+            raise InputError(f"{name} holds a header only: add one row for each example")
+    mark = _decimal(frame) if decimal == "auto" else decimal
+    shown = names if names is not None else ("",) * frame.shape[1]
+    return Table(frame, tuple(shown), lines, name, names is not None, "line", mark)
 
 
 def target_position(target: str | int | None, names: Sequence[str] | None, width: int, file: str) -> int:
-    """Return the column of the target: by name, by position (negative from the end), the last by default."""
+    """Return the column of the target: by name, by position (negative from the end), the last by default.
+
+    >>> target_position("b", ("a", "b", "c"), 3, "t.csv"), target_position(-1, None, 3, "t.csv")
+    (1, 2)
+    """
     if target is None:
         return width - 1
     if isinstance(target, str):
-        found = [j for j, name in enumerate(names or ()) if name == target]
+        found = [j for j, name in enumerate(names or ()) if target in (name, plain(name))]
         if len(found) == 1:
             return found[0]
         if found:
-            raise InputError(f"{file} has {len(found)} columns called '{target}': choose the target by position")
-        if not target.lstrip("-").isdigit():
-            there = f"its columns are {', '.join(names[:30])}" if names else "it has no header"
-            raise InputError(f"{file} has no column '{target}' ({there}): choose the target by name or position")
+            raise InputError(f"{file} has {len(found)} columns called '{plain(target)}': choose the target by position")
+        if not re.fullmatch(r"-?[0-9]{1,18}", target):
+            there = f"its columns are {', '.join(map(plain, names[:30]))}" if names else "it has no header"
+            raise InputError(f"{file} has no column '{plain(target)}' ({there}): choose the target by name or position")
         target = int(target)
     if not -width <= target < width:
         raise InputError(
             f"{file} has {width} columns, the target was asked at position {target}: take 0 to {width - 1}"
         )
-    return target % width
+    return int(target) % width
 
 
-def _split(text: str, path: Path) -> tuple[list[list[str]], list[int]]:
-    """Return the rows that are not blank, each with its line number in the file."""
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(text)
-    rows, lines = [], []
-    for line, row in _cells(text, delimiter):
-        if row and (len(row) > 1 or row[0].strip()):
-            rows.append(row)
-            lines.append(line)
-    return rows, lines
+def _decoded(raw: bytes, name: str) -> str:
+    order = ("utf-16",) if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else ("utf-8-sig", "cp1252", "latin-1")
+    for encoding in order:
+        try:
+            text = raw.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if "\0" in text:
+            break
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+    raise InputError(f"{name} is no text (it holds zero bytes or half characters): save it as UTF-8, or use .npz")
 
 
-def _cells(text: str, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
-    if delimiter is None:
-        yield from ((line, row.split()) for line, row in enumerate(text.splitlines(), start=1))
-        return
-    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter, skipinitialspace=True, strict=True)
-    for row in reader:
-        yield reader.line_num, row
-
-
-def _delimiter(text: str) -> str | None:
-    """Return the first of tab ; , that cuts the first lines evenly; None means white space."""
-    head = [line for line in text[:200_000].splitlines() if line.strip()][:20]
-    best, most = None, 0
-    for one in ("\t", ";", ","):
-        counts = [len(row) for row in csv.reader(head, delimiter=one)]
-        even = len(set(counts)) == 1 and counts[0] > 1
-        if even:
-            return one
+def _separator(text: str, tabs: bool) -> str:
+    """Return the first separator that cuts the first lines evenly; a blank means white space."""
+    head = text[:200_000]
+    if tabs and "\t" in head:
+        return "\t"
+    best, most = " ", 0
+    for one in SEPARATORS:
+        counts = [len(row) for row in _first_rows(head, one)]
+        if counts and counts[0] > 1 and len(set(counts)) == 1:
+            return " " if one == "," and _blanks_between_decimal_commas(head) else one
         if counts and counts[0] - 1 > most:
             best, most = one, counts[0] - 1
     return best
 
 
-def _require_rectangle(rows: list[list[str]], lines: list[int], path: Path) -> None:
-    width = len(rows[0])
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != width:
-            raise InputError(
-                f"{path.name}, line {line}: {len(row)} fields where line {lines[0]} has {width}: "
-                "give every row the same number of fields"
-            )
-
-
-def _is_number(field: str) -> bool:
+def _first_rows(head: str, separator: str) -> list[list[str]]:
+    rows = []
     try:
-        float(field)
-    except ValueError:
-        return False
-    return True
+        for row in csv.reader(io.StringIO(head), delimiter=separator, skipinitialspace=True):
+            if any(field.strip() for field in row):
+                rows.append(row)
+            if len(rows) == 20:
+                break
+    except csv.Error:
+        pass
+    return rows
 
 
-def _header(rows: list[list[str]], header: Header) -> list[str] | None:
+def _blanks_between_decimal_commas(head: str) -> bool:
+    """Say whether the lines (but the first, a header perhaps) read like `3,14 2,71`."""
+    rows = [line.split() for line in head.splitlines() if line.strip()][:20]
+    body = rows[1:] or rows
+    even = len({len(row) for row in body}) == 1 and len(body[0]) > 1
+    fields = [field for row in body for field in row]
+    return even and any("," in f for f in fields) and all(COMMA.fullmatch(f) or is_number(f) for f in fields)
+
+
+def _cut(text: str, separator: str, name: str) -> tuple[Any, np.ndarray]:
+    """Return the fields of the rows that are not blank, and the line on which each row ends."""
+    import pandas as pd
+
+    if separator == " ":
+        text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+    first = next(iter(_first_rows(text[:200_000], separator)), None)
+    if first is None:
+        raise InputError(f"{name} is empty: give a table with one example a row")
+    width = len(first)
+    wider = width + min(_SPARE, max(0, 1 + max(line.count(separator) for line in text.split("\n")) - width))
+    try:
+        frame = pd.read_csv(
+            io.StringIO(text), sep=separator, header=None, names=list(range(wider)), index_col=False, dtype=str,
+            keep_default_na=False, na_filter=False, skip_blank_lines=False, skipinitialspace=separator != " ",
+            engine="python",
+        )  # fmt: skip
+    except (pd.errors.ParserError, csv.Error) as error:
+        reason = " ".join(str(error).split())
+        if found := re.match(r"Expected [0-9]+ fields in line ([0-9]+), saw ([0-9]+)", reason):
+            complain(name, [_ragged(int(found[1]), int(found[2]), 1, width)])
+        raise InputError(f"{name} cannot be read as a table ({reason}): check its quotes") from None
+    breaks = sum((frame[j].fillna("").str.count("\n").to_numpy() for j in frame.columns), np.zeros(len(frame)))
+    lines = np.cumsum(1 + breaks).astype(np.int64)
+    there = frame.notna().to_numpy()
+    full = (there[:, 1:].any(axis=1)) | (frame[0].fillna("").str.strip() != "").to_numpy()
+    frame, lines, counts = frame[full].reset_index(drop=True), lines[full], there[full].sum(axis=1)
+    complain(name, [_ragged(lines[k], counts[k], lines[0], width) for k in np.flatnonzero(counts != width).tolist()])
+    return frame.iloc[:, :width], lines
+
+
+def _ragged(line: int, fields: int, first: int, width: int) -> str:
+    return f"line {line}: {fields} fields where line {first} has {width}: give every row the same number of fields"
+
+
+def _kinds(fields: Sequence[str]) -> Iterator[bool]:
+    """Say of every field whether it is a number or a date, rather than a name."""
+    for field in fields:
+        one = field.strip()
+        yield is_number(one) or bool(COMMA.fullmatch(one) or _DATE_LIKE.fullmatch(one)) or one.lower() == "nan"
+
+
+def _header(frame: Any, header: Header, expected: Sequence[str]) -> list[str] | None:
+    first = [str(field).strip() for field in frame.iloc[0]]
     if header == "auto":
-        below = rows[1:101]
-        header = not below and not any(_is_number(field) for field in rows[0])
-        for j, field in enumerate(rows[0]):
-            if below and not _is_number(field) and field.strip().lower() not in MISSING:
-                numbers = sum(_is_number(row[j]) for row in below)
-                header = header or 2 * numbers > len(below)
-    return [name.strip() for name in rows[0]] if header else None
+        header = bool(set(expected) & set(map(plain, first))) or _looks_like_names(first, frame.iloc[1:101])
+    return first if header else None
 
 
-def _column(names: Sequence[str] | None, j: int) -> str:
-    return f"column {j}" if names is None else f"column {j} ('{names[j]}')"
+def _looks_like_names(first: list[str], below: Any) -> bool:
+    typed = list(_kinds(first))
+    if not len(below):
+        return not any(typed)
+    again = False
+    for j, field in enumerate(first):
+        column = below[j].str.strip()
+        if not typed[j] and field.lower() not in MISSING and 2 * sum(_kinds(column)) > len(column):
+            return True
+        again = again or field in set(column)
+    repeats = any(2 * below[j].nunique() <= len(below) for j in range(len(first)))
+    return not again and not any(typed) and repeats and len(set(first)) == len(first)
 
 
-def _require_present(fields: Sequence[str], names: list[str] | None, j: int, lines: list[int], path: Path) -> None:
-    for field, line in zip(fields, lines, strict=True):
-        if field.strip().lower() in MISSING:
-            shown = f"holds '{field.strip()}'" if field.strip() else "is empty"
-            raise InputError(
-                f"{path.name}, line {line}, {_column(names, j)} {shown}, a missing value: fill it in or remove the row"
-            )
-
-
-def _numbers(fields: Sequence[str], names: list[str] | None, j: int, lines: list[int], path: Path) -> np.ndarray:
-    try:
-        values = np.array(fields, dtype=np.float64)
-    except ValueError:
-        _require_present(fields, names, j, lines, path)
-        line, field = next((li, f) for li, f in zip(lines, fields, strict=True) if not _is_number(f))
-        raise InputError(
-            f"{path.name}, line {line}, {_column(names, j)} holds the text '{field[:40]}' where a "
-            "number is needed: "
-            "correct it, or remove or encode the column"
-        ) from None
-    if not np.isfinite(values).all():
-        _require_present(fields, names, j, lines, path)
-        row = int(np.argmin(np.isfinite(values)))
-        raise InputError(
-            f"{path.name}, line {lines[row]}, {_column(names, j)} holds {values[row]}: give a finite number"
-        )
-    for row in np.flatnonzero(np.abs(values) >= 2.0**53).tolist():  # else two different numbers could be read as equal
-        if fields[row].strip().lstrip("+-").isdigit() and int(fields[row]) != int(values[row]):
-            raise InputError(
-                f"{path.name}, line {lines[row]}, {_column(names, j)} holds {fields[row].strip()[:40]}, which has more "
-                "digits than float64 keeps: subtract an offset from the column, or leave it out"
-            )
-    return values
-
-
-def _target(fields: Sequence[str], names: list[str] | None, j: int, lines: list[int], path: Path) -> np.ndarray:
-    _require_present(fields, names, j, lines, path)
-    if all(_is_number(field) for field in fields):
-        return _numbers(fields, names, j, lines, path)
-    return np.array([field.strip() for field in fields])
+def _decimal(frame: Any) -> Literal[".", ","]:
+    """Return the comma if numbers are written like `3,14` somewhere and like `3.14` nowhere."""
+    found = False
+    for j in frame.columns:
+        fields = [field for field in frame[j].str.strip() if field.lower() not in MISSING]
+        commas = [field for field in fields if COMMA.fullmatch(field)]
+        if len(commas) + sum(is_number(field) for field in fields) < len(fields):
+            continue
+        if any("." in field for field in fields):
+            return "."
+        found = found or any(not THOUSANDS.fullmatch(field) for field in commas)
+    return "," if found else "."

@@ -1,0 +1,154 @@
+"""How a table became inputs, as a value that can be written down, and the same treatment for new rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from wideproof.data.columns import Column, Reading, read_column
+from wideproof.data.tables import Table
+from wideproof.data.words import complain, listed
+from wideproof.errors import InputError
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How the columns of a table became inputs.
+
+    Parameters
+    ----------
+    columns
+        The columns that were used, in the order of the table.
+    width
+        The number of columns of the table, the target included.
+    target, target_position
+        The name of the target column and its position, None if it came apart from the table.
+    named
+        Whether the table names its columns; if not, new rows are matched by position.
+    decimal
+        The decimal mark of the text file.
+    left_out
+        Columns that were not used, each with the reason.
+    classes, labels
+        The names of the classes, and how the table writes them.
+    notes
+        What was done, in at most three lines.
+
+    Examples
+    --------
+    >>> encoding = Encoding((Column("age", 0, "number", 30.0, indicator=True),), 2, "price", 1)
+    >>> encoding.inputs
+    ('age', 'age missing')
+    >>> Encoding.from_json(encoding.to_json()) == encoding
+    True
+    """
+
+    columns: tuple[Column, ...]
+    width: int
+    target: str | None = None
+    target_position: int | None = None
+    named: bool = True
+    decimal: Literal[".", ","] = "."
+    left_out: tuple[tuple[str, str], ...] = ()
+    classes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, one for each column of `x`."""
+        return tuple(name for column in self.columns for name in column.inputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values, numbers exact."""
+        plain = asdict(self)
+        plain["columns"] = [asdict(column) | {"categories": list(column.categories)} for column in self.columns]
+        plain["left_out"] = [list(pair) for pair in self.left_out]
+        return plain | {key: list(plain[key]) for key in ("classes", "labels", "notes")}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "Encoding":
+        """Rebuild what `to_json` wrote."""
+        try:
+            fields: dict[str, Any] = dict(plain)
+            fields["columns"] = tuple(
+                Column(**{**one, "categories": tuple(one["categories"])}) for one in plain["columns"]
+            )
+            fields["left_out"] = tuple((name, reason) for name, reason in plain["left_out"])
+            return cls(**{**fields, **{key: tuple(plain[key]) for key in ("classes", "labels", "notes")}})
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"the description of the table's columns is damaged ({error}): write it again") from None
+
+
+def encode(encoding: Encoding, table: Any) -> np.ndarray:
+    """Return the inputs of new rows, treated as the rows of the training table were, bit for bit.
+
+    Parameters
+    ----------
+    encoding
+        What `load` recorded in `data.encoding`.
+    table
+        A file, a frame, or an array with the columns of the training table. The target may be there or not,
+        other columns are ignored. An unknown category has no input that is 1; missing values are filled as in
+        training.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from wideproof.data import load
+    >>> data = load(pd.DataFrame({"a": [1.0, 2.0, 4.0], "c": ["u", "v", "u"], "y": [0, 1, 0]}))
+    >>> encode(data.encoding, pd.DataFrame({"c": ["v", "w"], "a": [7.0, None]})).tolist()
+    [[7.0, 0.0, 1.0], [2.0, 0.0, 0.0]]
+    """
+    from wideproof.data.frames import as_table
+
+    rows = as_table(table, expected=[c.name for c in encoding.columns], decimal=encoding.decimal)
+    positions = _matched(encoding, rows)
+    here = [replace(column, position=j) for column, j in zip(encoding.columns, positions, strict=True)]
+    return inputs_of(here, rows)
+
+
+def inputs_of(columns: Sequence[Column], table: Table) -> np.ndarray:
+    """Return the inputs that the columns, at their positions in the table, become."""
+    readings = [read_column(table, column.position, column) for column in columns]
+    complain(table.source, [problem for reading in readings for problem in reading.problems])
+    blocks = [_block(column, reading) for column, reading in zip(columns, readings, strict=True)]
+    return np.concatenate(blocks, axis=1)
+
+
+def _block(column: Column, reading: Reading) -> np.ndarray:
+    if column.kind == "text":
+        from sklearn.preprocessing import OneHotEncoder
+
+        known = np.array(column.categories, dtype=object)
+        only: Any = [known]
+        encoder = OneHotEncoder(categories=only, handle_unknown="ignore", sparse_output=False)
+        filled = np.where(reading.missing, np.array(column.fill, dtype=object), reading.values)
+        block: Any = encoder.fit(known[:, None]).transform(filled[:, None])
+    else:
+        block = np.where(reading.missing, column.fill, reading.values)[:, None].astype(np.float64)
+    return np.column_stack([block, reading.missing]) if column.indicator else block
+
+
+def _matched(encoding: Encoding, table: Table) -> list[int]:
+    """Return where the columns stand in a new table: by name if both have names, by position otherwise."""
+    if encoding.named and table.named:
+        there = {name: j for j, name in reversed(list(enumerate(table.labels)))}
+        missing = [f"'{column.name}'" for column in encoding.columns if column.name not in there]
+        if missing:
+            raise InputError(
+                f"{table.source} lacks the columns {listed(missing, 30)} (it has {listed(table.labels, 30)}): "
+                "give the new rows every column that the training table was read from"
+            )
+        return [there[column.name] for column in encoding.columns]
+    target = encoding.target_position
+    if table.width == encoding.width:
+        return [column.position for column in encoding.columns]
+    if target is not None and table.width == encoding.width - 1:
+        return [column.position - (column.position > target) for column in encoding.columns]
+    without = "" if target is None else f" or {encoding.width - 1} without the target"
+    raise InputError(
+        f"{table.source} has {table.width} columns without names where the training table has "
+        f"{encoding.width}{without}: give the new rows the columns of the training table"
+    )

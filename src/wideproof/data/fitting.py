@@ -1,0 +1,251 @@
+"""Turn a table into inputs and labels: decide what each column is, fill or drop what is missing, write it down."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from wideproof.data.columns import Column, Reading, read_column
+from wideproof.data.encoding import Encoding, inputs_of
+from wideproof.data.tables import Table
+from wideproof.data.words import MISSING, complain, listed, shown
+from wideproof.errors import InputError
+
+Missing = Literal["fill", "drop", "error"]
+MANY = 50  # a text with more categories than this, and than half the rows, is left out
+_ID_NAME = re.compile(r"(?:.*[_\-. ])?(?:id|uuid|guid)|index|idx|row_?number|unnamed: ?[0-9]+|", re.IGNORECASE)
+_ID_CAMEL = re.compile(r".*[a-z0-9](?:Id|ID)")
+_LEADING_ZERO = re.compile(r"[+-]?0[0-9]+(?:\.[0-9]*)?")
+_FEW = 5  # fewer rows than this do not show that a column counts them
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Inputs and labels of a table, the place of each row in the source, and how they were made."""
+
+    x: np.ndarray
+    labels: Any
+    rows: np.ndarray
+    encoding: Encoding
+
+
+def fit(
+    table: Table,
+    position: int | None,
+    labels: Any = None,
+    *,
+    missing: Missing = "fill",
+    keep_ids: bool = False,
+    target: str | None = None,
+) -> Fitted:
+    """Return the inputs of a table and the labels in its column `position`, or those given apart.
+
+    >>> from wideproof.data.frames import as_table
+    >>> found = fit(as_table(np.array([[1.0, np.nan, 0], [2.0, 5.0, 1]])), 2)
+    >>> found.x.tolist(), found.labels.tolist(), found.encoding.inputs
+    ([[1.0, 5.0, 1.0], [2.0, 5.0, 0.0]], [0.0, 1.0], ('column 0', 'column 1', 'column 1 missing'))
+    """
+    if missing not in get_args(Missing):
+        raise InputError(f"`missing` must be one of {', '.join(get_args(Missing))}, got '{missing}'")
+    if table.width - (position is not None) < 1 or not len(table.rows):
+        if table.width == 1 and table.place == "line":
+            raise InputError(f"{table.source} has one column: give at least one input column and a target column")
+        raise InputError(
+            f"{table.source} has {len(table.rows)} rows and {table.width} columns: give one row an example, "
+            "at least one input column and a target"
+        )
+    problems: list[str] = []
+    remarks: list[str] = []
+    if position is not None:
+        labels, lost = _labels(table, position, problems)
+        target = table.labels[position]
+    else:
+        labels, lost = _given_labels(labels, table)
+    if lost.any() and missing == "error":
+        problems += _missing_problems(table, position, lost)
+    elif lost.any() and not problems:
+        if lost.all():
+            raise InputError(f"{table.source} has no row with a target: choose another column with `target`")
+        remarks.append(f"dropped {_count(int(lost.sum()), 'row')} without a target")
+        table, labels = _without(table, lost), labels[~lost]
+    used, readings, left_out = _choose(table, position, keep_ids, problems)
+    holes = np.any([reading.missing for reading in readings], axis=0)
+    if missing == "error":
+        for j, reading in zip(used, readings, strict=True):
+            problems += _missing_problems(table, j, reading.missing)
+    complain(table.source, problems)
+    if missing == "drop" and holes.any():
+        if holes.all():
+            raise InputError(f"every row of {table.source} has a missing value: fill them in, or use missing='fill'")
+        remarks.append(f"dropped {_count(int(holes.sum()), 'row')} with a missing value")
+        table, labels = _without(table, holes), labels[~holes]
+        readings = [replace_missing(reading, ~holes) for reading in readings]
+    columns = tuple(_fit(table.labels[j], j, reading) for j, reading in zip(used, readings, strict=True))
+    filled = [(c, int(r.missing.sum())) for c, r in zip(columns, readings, strict=True) if c.indicator]
+    encoding = Encoding(
+        columns, table.width, target, position, table.named, table.decimal, tuple(left_out),
+        notes=_notes(columns, filled, remarks, left_out, table.decimal),
+    )  # fmt: skip
+    return Fitted(inputs_of(columns, table), labels, table.rows, encoding)
+
+
+def replace_missing(reading: Reading, keep: np.ndarray) -> Reading:
+    """Return the reading of the rows that are kept."""
+    return replace(reading, values=reading.values[keep], missing=reading.missing[keep])
+
+
+def _without(table: Table, gone: np.ndarray) -> Table:
+    return replace(table, frame=table.frame[~gone].reset_index(drop=True), rows=table.rows[~gone])
+
+
+def _labels(table: Table, j: int, problems: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the raw labels (text if any has a leading zero, as 007 has) and where they are missing."""
+    reading = read_column(table, j)
+    fields = table.frame[j]
+    if reading.kind == "text" or fields.dtype.kind not in "biufMm":
+        texts = np.array([str(field).strip() for field in fields.astype(object).where(fields.notna(), "")])
+        lost = np.array([text.lower() in MISSING for text in texts], dtype=bool)
+        if reading.kind != "number" or any(_LEADING_ZERO.fullmatch(text) for text in texts):
+            odd = [problem for problem in reading.problems if "values of" in problem]
+            problems += odd
+            return texts, lost
+    problems += [problem for problem in reading.problems if "two different" not in problem]
+    if fields.dtype.kind == "b" and not reading.missing.any():
+        return fields.to_numpy(bool), reading.missing
+    if fields.dtype.kind in "iu" and not reading.missing.any():
+        return fields.to_numpy(fields.dtype), reading.missing
+    return reading.values, reading.missing
+
+
+def _given_labels(labels: Any, table: Table) -> tuple[Any, np.ndarray]:
+    raw = np.asarray(labels)
+    if raw.ndim == 0 or len(raw) != len(table.rows):
+        count = len(raw) if raw.ndim else 1
+        raise InputError(f"{table.source} has {len(table.rows)} rows and {count} labels: give one for each row")
+    if raw.ndim > 1 or raw.dtype.kind not in "fOU":
+        return raw, np.zeros(len(raw), dtype=bool)
+    if raw.dtype.kind == "f":
+        return raw, np.isnan(raw)
+    return raw, np.array([one is None or one != one or str(one).strip().lower() in MISSING for one in raw], dtype=bool)
+
+
+def _missing_problems(table: Table, j: int | None, lost: np.ndarray) -> list[str]:
+    result = []
+    for row in np.flatnonzero(lost).tolist():
+        if j is None:
+            result.append(f"row {table.rows[row]} (counting from 0) has no target: fill it in or remove the row")
+            continue
+        field = table.frame[j].iloc[row]
+        text = str(field).strip() if isinstance(field, str) else ""
+        what = f"holds '{shown(text)}'" if text else "is empty" if table.place == "line" else "is"
+        joined = f"{what} a missing value" if what == "is" else f"{what}, a missing value"
+        result.append(f"{table.where(row, j)} {joined}: fill it in or remove the row")
+    return result
+
+
+def _choose(
+    table: Table, position: int | None, keep_ids: bool, problems: list[str]
+) -> tuple[list[int], list[Reading], list[tuple[str, str]]]:
+    """Return the columns to use, what they hold, and those left out with the reason."""
+    found = {j: read_column(table, j) for j in range(table.width) if j != position}
+    reasons = {j: reason for j, reading in found.items() if (reason := _reason(table, j, reading, keep_ids))}
+    if len(reasons) == len(found):
+        ranked = [j for j in found if not found[j].missing.all()]
+        numbers = [j for j in ranked if found[j].kind != "text"]
+        if not ranked:
+            raise InputError(f"{table.source} has input columns without any value: give at least one input")
+        del reasons[(numbers or ranked)[-1]]
+    used = [j for j in found if j not in reasons]
+    for j in used:
+        problems += found[j].problems
+    return used, [found[j] for j in used], [(table.labels[j], reasons[j]) for j in sorted(reasons)]
+
+
+def _reason(table: Table, j: int, reading: Reading, keep_ids: bool) -> str:
+    """Return why a column is left out; nothing if it is not."""
+    present, n = reading.present, len(reading.values)
+    if not len(present):
+        return "empty"
+    fields = table.frame[j][~reading.missing] if reading.problems else present  # floats can merge long numbers
+    distinct = len(set(fields.tolist()))
+    if not keep_ids and distinct == n and n > 1:
+        number = reading.kind == "number"
+        whole = number and bool((present == np.floor(present)).all())
+        if whole and n >= _FEW and present[0] in (0, 1) and bool((np.diff(present) == 1).all()):
+            return "row numbers"
+        name = table.names[j].strip()
+        named = table.named and (_ID_NAME.fullmatch(name) or _ID_CAMEL.fullmatch(name))
+        if named and (whole or reading.kind == "text" or (number and bool(reading.problems))):
+            return "identifiers"
+        if reading.kind == "text" and n > 20:
+            return "all different"
+    if reading.kind == "text" and distinct > MANY and distinct > n / 2 and not reading.problems:
+        return f"{distinct} different texts"
+    return ""
+
+
+def _fit(name: str, j: int, reading: Reading) -> Column:
+    """Return how a column is encoded, with what scikit-learn fits on it."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    present = reading.present[:, None]
+    middle = "median" if reading.kind in ("number", "date") else "most_frequent"
+    imputer: Any = SimpleImputer(strategy=middle).fit(present)
+    indicator = bool(reading.missing.any())
+    if reading.kind != "text":
+        return Column(name, j, reading.kind, float(imputer.statistics_[0]), (), indicator, reading.format)
+    encoder: Any = OneHotEncoder(handle_unknown="ignore").fit(present)
+    categories = tuple(str(one) for one in encoder.categories_[0])
+    return Column(name, j, "text", str(imputer.statistics_[0]), categories, indicator)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _notes(
+    columns: tuple[Column, ...],
+    filled: list[tuple[Column, int]],
+    remarks: list[str],
+    left_out: list[tuple[str, str]],
+    decimal: str,
+) -> tuple[str, ...]:
+    kinds: dict[str, list[Column]] = {}
+    for column in columns:
+        kinds.setdefault(column.kind, []).append(column)
+    said = {"number": "number", "boolean": "yes/no", "text": "text", "date": "date"}
+    parts = []
+    for kind, word in said.items():
+        if (some := kinds.get(kind)) is None:
+            continue
+        part = f"{len(some)} yes/no" if kind == "boolean" else _count(len(some), word)
+        if kind == "number" and decimal == ",":
+            part += " with decimal commas"
+        elif kind == "text":
+            part += f" as one-hot ({listed([column.name for column in some])})"
+        elif kind == "date" and any(column.format.startswith(("%m/", "%d/")) for column in some):
+            first = next(column for column in some if column.format.startswith(("%m/", "%d/")))
+            part += f" ({'month' if first.format.startswith('%m') else 'day'} first)"
+        parts.append(part)
+    lines = [f"{_count(len(columns), 'column')}: {', '.join(parts)}"]
+    if filled:
+        most = {"number": "median", "date": "median", "text": "most frequent", "boolean": "most frequent"}
+        each = [f"{count} in {column.name} ({most[column.kind]})" for column, count in filled]
+        each[0] = each[0].replace(" in ", f" missing value{'' if filled[0][1] == 1 else 's'} in ", 1)
+        remarks = [f"filled {listed(each)}, with {_count(len(filled), 'indicator column')}", *remarks]
+    if remarks:
+        lines.append("; ".join(remarks))
+    if left_out:
+        lines.append(f"left out {listed([f'{name} ({reason})' for name, reason in left_out])}")
+    return tuple(lines)
+
+
+def uses_table(array: np.ndarray) -> bool:
+    """Say whether an array of two axes needs encoding: it holds text, or numbers are missing.
+
+    >>> uses_table(np.eye(2)), uses_table(np.array([[1.0, np.nan]]))
+    (False, True)
+    """
+    return array.ndim == 2 and (array.dtype.kind in "OUS" or (array.dtype.kind == "f" and bool(np.isnan(array).any())))
