@@ -8,7 +8,7 @@ import numpy as np
 
 from wideproof.data.exact import inexact, is_number, lost_whole, merged
 from wideproof.data.tables import COMMA, THOUSANDS, Table
-from wideproof.data.words import MISSING, shown
+from wideproof.data.words import MISSING, plain, shown
 
 ColumnKind = Literal["number", "boolean", "text", "date"]
 BOOLEANS = (("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"))
@@ -40,7 +40,7 @@ class Column:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the inputs it becomes."""
-        own = tuple(f"{self.name}={one}" for one in self.categories) if self.kind == "text" else (self.name,)
+        own = tuple(f"{self.name}={plain(one)}" for one in self.categories) if self.kind == "text" else (self.name,)
         return (*own, f"{self.name} missing") if self.indicator else own
 
 
@@ -74,8 +74,6 @@ def read_column(table: Table, j: int, known: Column | None = None) -> Reading:
     series = table.frame[j]
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(object)
-    if series.dtype == object:
-        series = series.infer_objects()
     kind = getattr(series.dtype, "kind", "O")
     if kind == "M":
         reading = _dates(pd.to_datetime(series, utc=True), "", table, j)
@@ -94,7 +92,18 @@ def read_column(table: Table, j: int, known: Column | None = None) -> Reading:
     if known is not None and known.kind == "text":
         names = [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in series.astype(object)]
         return Reading("text", np.array(names, dtype=object), reading.missing)
+    if known is not None and not _fits(known, reading):
+        needed = {"number": "numbers", "boolean": "truth values", "date": "dates"}
+        reading.problems = [f"{table.column(j)} holds {series.dtype} where {needed[known.kind]} are needed: convert it"]
     return reading
+
+
+def _fits(known: Column, reading: Reading) -> bool:
+    if known.kind == reading.kind or reading.missing.all():
+        return True
+    if known.kind == "boolean":
+        return reading.kind == "number" and bool(np.isin(reading.present, (0.0, 1.0)).all())
+    return known.kind == "number" and reading.kind == "boolean"
 
 
 def _typed(series: Any, kind: str, table: Table, j: int) -> Reading:
@@ -137,11 +146,11 @@ def _text(series: Any, table: Table, j: int, known: Column | None) -> Reading:
         return found
     reading = Reading("text", np.array(fields, dtype=object), missing)
     texts = len(there) - numbers
-    if all(is_number(one) or THOUSANDS.fullmatch(one) for one in there) and there:
-        row = next(k for k, one in enumerate(fields) if not missing[k] and not is_number(one))
+    if there and all(is_number(one) or COMMA.fullmatch(one) or THOUSANDS.fullmatch(one) for one in there):
+        row = next(k for k, one in enumerate(fields) if not missing[k] and not _is_written(one, table))
         reading.problems.append(
-            f"{table.where(row, j)} holds '{shown(fields[row])}', whose comma may mark decimals or thousands: "
-            "write a decimal point, or no mark between thousands"
+            f"{table.where(row, j)} holds '{shown(fields[row])}', which may mark decimals or thousands: "
+            "write a decimal point, and no mark between thousands"
         )
     elif numbers > texts and texts <= max(1, len(there) // 10):
         row = next(k for k, one in enumerate(fields) if not missing[k] and not _is_written(one, table))
@@ -227,7 +236,7 @@ def _as_known(known: Column, fields: Sequence[str], missing: np.ndarray, table: 
         wrong = [k for k in there if not _is_written(fields[k], table)]
         if not wrong:
             reading = _numbers(fields, missing, table, j)
-            reading.problems = _infinite(reading.values, missing, table, j)
+            reading.problems = [problem for problem in reading.problems if "two different" not in problem]
             return reading
     elif known.kind == "boolean":
         wrong = [k for k in there if fields[k].lower() not in _TRUTH]

@@ -41,9 +41,10 @@ def as_floats(array: Any, what: str) -> np.ndarray:
     lost = inexact(raw)
     if lost is not None:
         place = ", ".join(str(int(k)) for k in np.unravel_index(lost, raw.shape))
+        remedy = "convert them to float64 yourself" if raw.dtype.kind == "f" else "subtract an offset from the column"
         raise InputError(
             f"{what} hold {raw.ravel()[lost]} at position {place} (counting from 0), which has more digits than "
-            "float64 keeps: subtract an offset from the column, or leave it out"
+            f"float64 keeps: {remedy}, or leave it out"
         )
     return np.array(raw, dtype=np.float64, order="C")
 

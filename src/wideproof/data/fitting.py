@@ -123,25 +123,34 @@ def _given_labels(labels: Any, table: Table) -> tuple[Any, np.ndarray]:
     if raw.ndim == 0 or len(raw) != len(table.rows):
         count = len(raw) if raw.ndim else 1
         raise InputError(f"{table.source} has {len(table.rows)} rows and {count} labels: give one for each row")
-    if raw.ndim > 1 or raw.dtype.kind not in "fOU":
-        return raw, np.zeros(len(raw), dtype=bool)
+    return raw, missing_labels(raw)
+
+
+def missing_labels(raw: np.ndarray) -> np.ndarray:
+    """Say where labels given as an array are missing: None, NaN or empty text.
+
+    >>> missing_labels(np.array(["a", "", "none"])).tolist()
+    [False, True, False]
+    """
+    if raw.ndim != 1 or raw.dtype.kind not in "fOU":
+        return np.zeros(len(raw) if raw.ndim else 0, dtype=bool)
     if raw.dtype.kind == "f":
-        return raw, np.isnan(raw)
-    return raw, np.array([one is None or one != one or str(one).strip().lower() in MISSING for one in raw], dtype=bool)
+        return np.isnan(raw)
+    return np.array([one is None or str(one).strip() in ("", "nan", "<NA>", "NaT") for one in raw], dtype=bool)
 
 
 def _missing_problems(table: Table, j: int | None, lost: np.ndarray) -> list[str]:
-    result = []
-    for row in np.flatnonzero(lost).tolist():
-        if j is None:
-            result.append(f"row {table.rows[row]} (counting from 0) has no target: fill it in or remove the row")
-            continue
-        field = table.frame[j].iloc[row]
-        text = str(field).strip() if isinstance(field, str) else ""
-        what = f"holds '{shown(text)}'" if text else "is empty" if table.place == "line" else "is"
-        joined = f"{what} a missing value" if what == "is" else f"{what}, a missing value"
-        result.append(f"{table.where(row, j)} {joined}: fill it in or remove the row")
-    return result
+    """Return one problem, if there is any: the first missing value and how many more the column has."""
+    if not lost.any():
+        return []
+    row, more = int(np.argmax(lost)), int(lost.sum()) - 1
+    others = f" (and {more} more in this column)" if more else ""
+    if j is None:
+        return [f"row {table.rows[row]} (counting from 0) has no target{others}: fill it in or remove the row"]
+    field = table.frame[j].iloc[row]
+    text = str(field).strip() if isinstance(field, str) else ""
+    what = f"holds '{shown(text)}'," if text else "is empty," if table.place == "line" else "is"
+    return [f"{table.where(row, j)} {what} a missing value{others}: fill it in or remove the row"]
 
 
 def _choose(
@@ -167,7 +176,7 @@ def _reason(table: Table, j: int, reading: Reading, keep_ids: bool) -> str:
     present, n = reading.present, len(reading.values)
     if not len(present):
         return "empty"
-    fields = table.frame[j][~reading.missing] if reading.problems else present  # floats can merge long numbers
+    fields = table.frame[j][~reading.missing].map(str) if reading.problems else present  # floats can merge numbers
     distinct = len(set(fields.tolist()))
     if not keep_ids and distinct == n and n > 1:
         number = reading.kind == "number"

@@ -11,7 +11,7 @@ from wideproof.data.arrays import read_inputs, read_npy, read_npz
 from wideproof.data.bundled import BUNDLED, bundled
 from wideproof.data.dataset import AnyDataset, Examples, Task
 from wideproof.data.encoding import Encoding
-from wideproof.data.fitting import Missing, fit, uses_table
+from wideproof.data.fitting import Missing, fit, missing_labels, uses_table
 from wideproof.data.frames import as_table, from_array, is_frame
 from wideproof.data.generators import GENERATORS, generate
 from wideproof.data.labels import Kind, from_labels
@@ -204,8 +204,8 @@ def _from_pair(x: Any, labels: Any, how: _Treatment, name: str) -> _Raw:
             x = np.asarray(x)
         except ValueError:
             raise InputError(f"the inputs of '{plain(name)}' are ragged: give every row the same length") from None
-        gaps = _has_gaps(labels)
-        if not (uses_table(x) or (gaps and x.ndim == 2)):
+        gaps = x.ndim == 2 and bool(missing_labels(np.asarray(labels)).any())
+        if not (uses_table(x) or gaps):
             return _Raw(x, labels)
     if is_frame(labels) and labels.shape[1] == 1:
         labels = as_table(labels, name=name).frame[0]
@@ -218,14 +218,11 @@ def _from_pair(x: Any, labels: Any, how: _Treatment, name: str) -> _Raw:
     return _Raw(*vars(found).values())
 
 
-def _has_gaps(labels: Any) -> bool:
-    raw = np.asarray(labels)
-    return raw.dtype.kind == "f" and raw.ndim == 1 and bool(np.isnan(raw).any())
-
-
 def _kind(x: np.ndarray, name: str) -> Kind:
     if x.ndim == 2:
         return "vectors"
+    if x.ndim < 2:
+        raise InputError(f"'{name}' holds inputs of shape {x.shape}: give one row an example")
     raise InputError(
         f"'{name}' holds inputs of shape {x.shape}: say what they are with `kind`, 'images' (n, channels, pixels) "
         "or 'sequences' (n, length, features)"

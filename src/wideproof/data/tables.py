@@ -21,9 +21,10 @@ from wideproof.errors import InputError
 Header = bool | Literal["auto"]
 SEPARATORS = ("\t", ";", "|", ",")
 COMMA = re.compile(r"[+-]?(?:[0-9]+,[0-9]+|,[0-9]+)(?:[eE][+-]?[0-9]+)?")
-THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:([,. '\u2019\u00a0\u202f])[0-9]{3})(?:\1[0-9]{3})*(?:[.,][0-9]+)?")
 _SPARE = 50  # a row with more fields too many than this is refused while it is cut
-_DATE_LIKE = re.compile(r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}(?:[T ].*)?")
+_DATE_LIKE = re.compile(r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}(?:[tT ].*)?")
+_NO_NAMES = frozenset({"nan", "true", "false", "yes", "no"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,9 @@ def read_text(
     name = plain(path.name)
     text = _decoded(path.read_bytes(), name)
     text = text[1:].lstrip(" ") if text.startswith("#") else text  # np.savetxt marks its header so
-    separator = _separator(text, path.suffix.lower() == ".tsv")
+    said = re.match(r'"?sep=(.)"?\n', text)  # so spreadsheets say it
+    text = text[said.end() - 1 :] if said else text
+    separator = said[1] if said else _separator(text, path.suffix.lower() == ".tsv")
     frame, lines = _cut(text, separator, name)
     while frame.shape[1] > 2 and (frame[frame.shape[1] - 1] == "").all():  # every line ends in a separator
         frame = frame.iloc[:, :-1]
@@ -212,10 +215,10 @@ def _ragged(line: int, fields: int, first: int, width: int) -> str:
 
 
 def _kinds(fields: Sequence[str]) -> Iterator[bool]:
-    """Say of every field whether it is a number or a date, rather than a name."""
+    """Say of every field whether it is a number, a date or a truth value, rather than a name."""
     for field in fields:
-        one = field.strip()
-        yield is_number(one) or bool(COMMA.fullmatch(one) or _DATE_LIKE.fullmatch(one)) or one.lower() == "nan"
+        one = field.strip().lower()
+        yield is_number(one) or one in _NO_NAMES or bool(COMMA.fullmatch(one) or _DATE_LIKE.fullmatch(one))
 
 
 def _header(frame: Any, header: Header, expected: Sequence[str]) -> list[str] | None:
