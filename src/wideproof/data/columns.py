@@ -1,7 +1,7 @@
 """What the fields of one column mean: numbers, truth values, dates or text, and how they become inputs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -78,8 +78,7 @@ def read_column(table: Table, j: int, known: Column | None = None) -> Reading:
     if kind == "M":
         reading = _dates(pd.to_datetime(series, utc=True), "", table, j)
     elif kind == "m":
-        days = (series / pd.Timedelta(days=1)).to_numpy(np.float64)
-        reading = Reading("number", days, series.isna().to_numpy())
+        reading = replace(_dates(series + pd.Timestamp(0, tz="UTC"), "", table, j), kind="number")
     elif kind in "biuf" and pd.api.types.is_numeric_dtype(series.dtype):
         reading = _typed(series, kind, table, j)
     elif kind == "c":

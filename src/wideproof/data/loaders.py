@@ -134,7 +134,7 @@ def load(
         label = name or "data"
         raw = _from_memory(source, how, label)
     label, x = plain(label), np.asarray(raw.x)
-    kind = kind or _kind(x, label)
+    kind = kind or _kind(x, plain(Path(source).name) if isinstance(source, str | Path) else f"'{label}'")
     if kind not in get_args(Kind):
         raise InputError(f"the kind of '{label}' must be one of {', '.join(get_args(Kind))}, got '{plain(kind)}'")
     return from_labels(
@@ -218,13 +218,13 @@ def _from_pair(x: Any, labels: Any, how: _Treatment, name: str) -> _Raw:
     return _Raw(*vars(found).values())
 
 
-def _kind(x: np.ndarray, name: str) -> Kind:
+def _kind(x: np.ndarray, what: str) -> Kind:
     if x.ndim == 2:
         return "vectors"
     if x.ndim < 2:
-        raise InputError(f"'{name}' holds inputs of shape {x.shape}: give one row an example")
+        raise InputError(f"{what} holds inputs of shape {x.shape}: give one row an example")
     raise InputError(
-        f"'{name}' holds inputs of shape {x.shape}: say what they are with `kind`, 'images' (n, channels, pixels) "
+        f"{what} holds inputs of shape {x.shape}: say what they are with `kind`, 'images' (n, channels, pixels) "
         "or 'sequences' (n, length, features)"
     )
 

@@ -122,6 +122,8 @@ def target_position(target: str | int | None, names: Sequence[str] | None, width
             there = f"its columns are {', '.join(map(plain, names[:30]))}" if names else "it has no header"
             raise InputError(f"{file} has no column '{plain(target)}' ({there}): choose the target by name or position")
         target = int(target)
+    if isinstance(target, bool) or not isinstance(target, int | np.integer):
+        raise InputError(f"the target of {file} must be a name or a position, got {plain(repr(target))}")
     if not -width <= target < width:
         raise InputError(
             f"{file} has {width} columns, the target was asked at position {target}: take 0 to {width - 1}"
