@@ -1,7 +1,8 @@
 r"""Balls (Arb) for everything that is claimed; float64 only as a witness that balls or whole numbers then check.
 
 Arrays of balls are NumPy arrays of `arb`, so `+`, `*` and `sum` are ball arithmetic entry by entry, and a comparison of
-balls is true only when it holds for all the numbers in them.
+balls is true only when it holds for all the numbers in them. Large arrays are `Near` instead: float64 with radii, whose
+norms are balls again.
 """
 
 import math
@@ -10,7 +11,10 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
-Balls = Any  # an array of `arb`, or one of them
+from wideproof_verify import near
+from wideproof_verify.near import Near
+
+Balls = Any  # an array of `arb`, one of them, or `Near`
 ROUNDING = 2.0**-53
 balls: Any = np.frompyfunc(arb, 1, 1)
 larger: Any = np.frompyfunc(lambda a, b: a.max(b), 2, 1)
@@ -25,17 +29,34 @@ def middle(a: Balls) -> np.ndarray:
 
 
 def norm(a: Balls, axis: Any = None) -> Balls:
-    """Return the Euclidean norm along `axis`."""
-    return root((a * a).sum(axis=axis))
+    """Return the Euclidean norm along `axis`; of large arrays an upper bound."""
+    return balls(near.lengths(a, axis)) if isinstance(a, Near) else root((a * a).sum(axis=axis))
+
+
+def longest(a: Balls, axis: int, rest: tuple[int, ...]) -> Balls:
+    """Return the largest norm along `axis` over the axes `rest` of what is left; `axis` -1 takes absolute values."""
+    if isinstance(a, Near):
+        return balls((a.largest() if axis < 0 else near.lengths(a, axis)).max(axis=rest))
+    found = abs(a) if axis < 0 else norm(a, axis)
+    for k in sorted(rest, reverse=True):
+        found = larger.reduce(found, axis=k)
+    return found
+
+
+def ball(a: Balls) -> arb:
+    """Return one number as a ball."""
+    return arb(float(a.mid), float(a.rad)) if isinstance(a, Near) else a
 
 
 def matrix(a: Balls) -> arb_mat:
-    """Return a two-dimensional array as a matrix of Arb."""
-    return a if isinstance(a, arb_mat) else arb_mat(a.shape[0], a.shape[1], a.ravel().tolist())
+    """Return a two-dimensional array as a matrix of Arb; a large one as it is."""
+    return a if isinstance(a, arb_mat | Near) else arb_mat(a.shape[0], a.shape[1], a.ravel().tolist())
 
 
 def product(a: Balls, b: Balls) -> Balls:
     """Return the matrix product."""
+    if isinstance(a, Near):
+        return near.product(a, b)
     c = matrix(a) * matrix(b)
     return np.fromiter(c.entries(), dtype=object).reshape(c.nrows(), c.ncols())
 
@@ -68,8 +89,8 @@ def largest_eigenvalue(g: np.ndarray, e: float) -> float:
     if not np.isfinite(e) or not np.isfinite(g).all():
         return np.inf
     g = (g + g.T) / 2
-    top = np.linalg.eigvalsh(g)[-1]
-    for tau in (top * (1 + 1e-9), top * (1 + 1e-6)):
+    top = np.linalg.eigvalsh(g)[-1] if len(g) <= 500 else _top(g)[0]
+    for tau in (top * (1 + 1e-9), top * (1 + 1e-6), top * (1 + 1e-3)):
         gap = np.diag(np.full(len(g), tau)) - g
         try:
             square, error = gram(np.linalg.cholesky(gap).T)
@@ -82,9 +103,56 @@ def largest_eigenvalue(g: np.ndarray, e: float) -> float:
 
 def spectral_norm(a: Balls) -> arb:
     r"""Return an upper bound of the spectral norm: $\|\hat a\|_2 + \|a - \hat a\|_F$ with $\hat a$ in float64."""
-    near = middle(a)
-    apart = arb(0) if a.dtype == np.float64 else norm(a - balls(near))
-    return arb(largest_eigenvalue(*gram(near if near.shape[1] <= near.shape[0] else near.T))).sqrt() + apart
+    if isinstance(a, Near):
+        centre, apart = a.mid, arb(float(near.lengths(Near(a.rad), None)))
+    else:
+        centre = middle(a)
+        apart = arb(0) if a.dtype == np.float64 else norm(a - balls(centre))
+    return arb(largest_eigenvalue(*gram(centre if centre.shape[1] <= centre.shape[0] else centre.T))).sqrt() + apart
+
+
+def ends(g: Near) -> tuple[float, float, float]:
+    r"""Return numbers around the smallest eigenvalue of a large symmetric matrix, and one above the largest.
+
+    $g - \tau I = R R^\top + E$ gives $g \succeq (\tau - \|E\|_F) I$; R is float Cholesky, untrusted, E is bounded. Any
+    vector's Rayleigh quotient is above the smallest one.
+    """
+    centre, e = (g.mid + g.mid.T) / 2, float(near.lengths(Near(g.rad + np.abs(g.mid - g.mid.T)), None))
+    if not np.isfinite(centre).all():
+        return -np.inf, np.inf, np.inf
+    low, v = _lowest(centre)
+    size = 4 * (len(v) + 8) * ROUNDING * float(np.linalg.norm(centre)) + e
+    above = float(v @ (centre @ v) / (v @ v)) + size * (1 + 1e-6)
+    below = -np.inf
+    for tau in (low * (1 - 1e-9) - 2 * size, low * (1 - 1e-6) - 8 * size, low / 2 - 64 * size):
+        shifted = centre - np.diag(np.full(len(v), tau))
+        try:
+            square = near.inner(Near(np.linalg.cholesky(shifted)))
+        except np.linalg.LinAlgError:
+            continue
+        error = np.linalg.norm(shifted - square.mid) + np.linalg.norm(square.rad) + e
+        error += 4 * ROUNDING * (np.linalg.norm(square.mid) + np.linalg.norm(centre) + abs(tau))
+        below = float(tau - error * (1 + 1e-6))
+        break
+    return below, above, largest_eigenvalue(centre, e)
+
+
+def _lowest(g: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return an estimate of the smallest eigenvalue and a vector near its eigenvector."""
+    if len(g) <= 500:
+        values, vectors = np.linalg.eigh(g)
+        return float(values[0]), vectors[:, 0]
+    value, v = _top(np.linalg.inv(g))
+    return float(1 / value) if value > 0 else -np.inf, v
+
+
+def _top(g: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return an estimate of the largest eigenvalue and a vector near its eigenvector, by powers of eight vectors."""
+    v = np.random.default_rng(0).standard_normal((len(g), 8))
+    for _ in range(40):
+        v = np.linalg.qr(g @ v)[0]
+    values, vectors = np.linalg.eigh(v.T @ (g @ v))
+    return float(values[-1]), v @ vectors[:, -1]
 
 
 def positive_definite(a: Balls) -> bool | None:

@@ -12,7 +12,8 @@ Plain: ζ_k = Σ_t ω τ_src + [trained] n_src e(w), τ_k = [skip] τ_{k-1} + s 
               gp = L2 β∞ ZP + L1 DB,  NB = β2 + R|DB|,  NB∞ = β∞ + R|DB|,  NG = min(L1 NB, γ + R|gp|)
     form      Q = Σ_k s (L2 NB∞ Z Zᵀ + NG Σ_{t trained} κ [e(w), T_src]) + [C trained] [e(C), T~],  [a, b] = a bᵀ + b aᵀ
 
-T~ = √Σ_sites T². In the ball |δz_k| ≤ Z_k·t, |δx_k| ≤ T_k·t, |D²F_i[U, U]| ≤ tᵀ Q_i t. Λ: the least of (Σ_i ‖Q_i‖²)^½,
+Where an example stands for r equal rows, its form counts √r times in the sums over i, and columns of all examples as one
+matrix are multiplied by √r. T~ = √Σ_sites T². In the ball |δz_k| ≤ Z_k·t, |δx_k| ≤ T_k·t, |D²F_i[U, U]| ≤ tᵀ Q_i t. Λ: the least of (Σ_i ‖Q_i‖²)^½,
 the norm of (Σ_i Q_{i,kl}²)^½, and ‖Q‖ for all examples' columns as one matrix, where Z Zᵀ is half of [max_i Z_i, Z].
 """
 
@@ -20,7 +21,18 @@ from itertools import product as pairs
 
 import numpy as np
 
-from wideproof_verify.arithmetic import Balls, arb, balls, larger, norm, product, root, smaller, spectral_norm
+from wideproof_verify.arithmetic import (
+    Balls,
+    arb,
+    balls,
+    larger,
+    longest,
+    norm,
+    product,
+    root,
+    smaller,
+    spectral_norm,
+)
 from wideproof_verify.networks import ACTIVATIONS, Anchor, patches
 
 
@@ -50,13 +62,31 @@ class Bounds:
         self.each, self.batch = {}, {}
         for source in {source for node in net.nodes for name, source in node.terms if name in self.unit}:
             phi = anchor.gathered(source)
-            self.each[source], self.batch[source] = _spectral(phi), _spectral(phi.reshape(len(phi), 1, -1))
-        self.beta2 = [norm(b, axis=(0, 1, 3)) for b in anchor.backs]
-        self.beta_max = [larger.reduce(larger.reduce(norm(b, axis=1), axis=2), axis=0) for b in anchor.backs]
-        self.gamma = [_spectral(g.transpose(0, 2, 1, 3).reshape(len(g), anchor.n, -1)) for g in anchor.gains]
-        self.slope = [larger.reduce(larger.reduce(abs(s), axis=2), axis=0) for s in anchor.slopes]
+            self.each[source] = _spectral(phi)
+            self.batch[source] = _spectral(anchor.weighted(phi, 1).reshape(len(phi), 1, -1))
+        every = np.full(anchor.n, arb(1))  # what all examples share is kept once
+        self.beta2 = [norm(b, axis=(0, 1, 3)) * every for b in anchor.backs]
+        self.beta_max = [longest(b, 1, (0, 2)) * every for b in anchor.backs]
+        self.gamma = [self._gain(k) for k in range(len(net.nodes))]
+        self.slope = [longest(s, -1, (0, 2)) for s in anchor.slopes]
         self.views = (self.each, self.slope), (self.batch, _most(self.slope))
         self.ways = [[self.sweep(*view, arb(0)) for view in self.views], *([self._tangents()] if sharp else [])]
+
+    def _gain(self, k: int) -> Balls:
+        """Return γ, or the Frobenius norms of g where it is too large to be kept."""
+        if self.anchor.lean:
+            return self.anchor.gain(k)
+        g = self.anchor.gains[k].transpose(0, 2, 1, 3)
+        return _spectral(g.reshape(len(g), self.anchor.n, -1))
+
+    def steepest(self, read_out: arb) -> arb:
+        """Bound ‖J‖: of one array ‖J_w‖ ≤ Σ_uses s max_i γ_i ‖φ‖, `read_out` is ‖JJᵀ‖ of the read-out."""
+        total = read_out
+        for name in (name for name in self.net.trained if name != self.net.read_out):
+            uses = [(k, v) for k, node in enumerate(self.net.nodes) for other, v in node.terms if other == name]
+            parts = [arb(self.net.nodes[k].scale) * larger.reduce(self.gamma[k]) * self.batch[v][0] for k, v in uses]
+            total = total + sum(parts, arb(0)) ** 2
+        return total.sqrt()
 
     def _operator(self, weight: np.ndarray) -> arb:
         """Bound ω: a corner of the convolution on a circle of P = p + ⌊q/2⌋ places, with blocks Σ_o M_o e^{2πiko/P}."""
@@ -101,7 +131,8 @@ class Bounds:
                 mixed = product(wide.reshape(-1, len(phi.T)), product(phi.T, phi)).reshape(wide.shape)
                 gain[at] = spectral_norm(wide)
                 size[at] = gain[at] * norm(phi) if len(phi.T) == 1 else spectral_norm(product(mixed, wide.T)).sqrt()
-        whole = smaller(larger.reduce(gain, axis=3, keepdims=True) * far, norm(size, axis=3)[..., None])
+        every = norm(self.anchor.weighted(size, 3), axis=3)[..., None]
+        whole = smaller(larger.reduce(gain, axis=3, keepdims=True) * far, every)
         return [(z, [0] * net.inputs + list(x)) for z, x in (size, whole)]
 
     def sweep(self, sizes: dict[int, Balls], slope: list[Balls], radius: arb) -> tuple[list[Balls], list[Balls]]:
@@ -183,10 +214,11 @@ class Bounds:
 
     def lipschitz(self, radius: arb) -> arb:
         """Return Λ(R)."""
-        found = [
-            (norm(_spectral(q)), *_spectral(norm(q, axis=1)[:, None]), *_spectral(p)) for q, p in self.forms(radius)
-        ]
-        return smaller.reduce(sum(found, ()))
+        found, weighted = [], self.anchor.weighted
+        for q, p in self.forms(radius):
+            together = norm(weighted(q, 1), axis=1)[:, None]
+            found += [norm(weighted(_spectral(q), 0)), *_spectral(together), *_spectral(p)]
+        return smaller.reduce(found)
 
     def sign(self, radius: arb) -> tuple[bool | None, arb, arb]:
         r"""Check |z_{k,j}| > R |Σ_t [trained] N_src e(w) + ‖row j of M‖ TP_src| for all units and examples.

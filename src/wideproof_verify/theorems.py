@@ -6,20 +6,39 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from wideproof_verify import arithmetic
-from wideproof_verify.arithmetic import Balls, arb, balls, larger, middle, norm, positive_definite, product, smaller
+from wideproof_verify.arithmetic import (
+    Balls,
+    arb,
+    ball,
+    balls,
+    ends,
+    larger,
+    longest,
+    middle,
+    norm,
+    positive_definite,
+    product,
+    smaller,
+    spectral_norm,
+)
 from wideproof_verify.bounds import Bounds
+from wideproof_verify.near import Near, close
 from wideproof_verify.networks import ACTIVATIONS, Anchor
 from wideproof_verify.reading import Certificate, is_number, require
+from wideproof_verify.rows import Rows, group
 
 RELATIONS = {
     "≤": (operator.le, operator.gt), "<": (operator.lt, operator.ge),
     "≥": (operator.ge, operator.lt), ">": (operator.gt, operator.le),
 }  # fmt: skip
 DESCENT = (
-    "Gradient descent with step size {eta} from these weights converges to zero loss: each step multiplies the "
+    "Gradient descent with step size {eta} from these weights converges to {goal}: each step multiplies the "
     "residual by at most 1 - {rate}, the weights move by less than {end}, and after {steps} steps the loss is "
-    "at most {epsilon}. "
+    "at most {epsilon}{above}. "
+)
+LEAST = (
+    "a global minimum, the loss {least} that no function of the inputs is below by more than {slack} "
+    "({equal} rows have the input of another row, and some of them another target)"
 )
 LOGISTIC = (
     "Gradient descent on the mean logistic loss with step size {eta} from these weights lowers it at every step "
@@ -41,17 +60,18 @@ class NotProvedError(Exception):
 
 
 class Proof:
-    """One attempt at one precision: `checks` are rows (inequality, claimed, found)."""
+    """One attempt at one precision: `checks` are rows (inequality, claimed, found); `large` takes float64 with radii."""
 
-    def __init__(self, certificate: Certificate):
-        self.c, self.checks = certificate, []
+    def __init__(self, certificate: Certificate, large: bool = False):
+        self.c, self.checks, self.large = certificate, [], large
         self.k = SimpleNamespace(**{name: arb(v) for name, v in certificate.claims.items() if is_number(v)})
         self.n = arb(len(certificate.x))
 
     def record(self, name: str, holds: bool | None, claimed: Balls, found: Balls) -> None:
-        """Note an inequality, and stop unless it is proved."""
+        """Note an inequality, and stop unless it is proved; norms of large arrays are bounds, which refute nothing."""
         self.checks.append((name, float(arb(claimed)), float(arb(found))))
         if not holds:
+            holds = None if self.large and "λ_min" not in name else holds
             how = "is not decided" if holds is None else "fails"
             text = f"{name} {how}: claimed {self.checks[-1][1]:.17g}, recomputed {self.checks[-1][2]:.17g}"
             raise NotProvedError(text, holds is not None)
@@ -87,16 +107,25 @@ class Proof:
 
     def spectrum(self, g: Balls) -> None:
         """0 < s, s² ≤ λ_min(JJᵀ) and S² ≥ λ_max(JJᵀ)."""
+        self.positive("s", *(["S"] if "S" in self.c.claims else []))
+        s, S = (getattr(self.k, name, None) for name in "sS")
+        if isinstance(g, Near):
+            below, above, top = map(arb, ends(g))
+            known = True if s * s <= below else False if s * s > above else None
+            self.record("s ≤ √λ_min(JJᵀ)", known, s, below.nonnegative_part().sqrt())
+            if S is not None and not self.lean:
+                self.record("S ≥ ‖J‖", True if S * S >= top else None, S, top.sqrt())
+            elif S is not None:
+                self.need("S", S, "≥", "‖J‖", self.bounds.steepest(top))
+            return
         near, one = np.sqrt(np.maximum(np.linalg.eigvalsh(middle(g)), 0)), balls(np.eye(len(g)))
-        self.positive("s")
-        self.record("s ≤ √λ_min(JJᵀ)", positive_definite(g - self.k.s * self.k.s * one), self.k.s, near[0])
-        if "S" in self.c.claims:
-            self.positive("S")
-            self.record("S ≥ ‖J‖", positive_definite(self.k.S * self.k.S * one - g), self.k.S, near[-1])
+        self.record("s ≤ √λ_min(JJᵀ)", positive_definite(g - s * s * one), s, near[0])
+        if S is not None:
+            self.record("S ≥ ‖J‖", positive_definite(S * S * one - g), S, near[-1])
 
-    def lipschitz(self, anchor: Anchor) -> None:
+    def lipschitz(self) -> None:
         """Λ_j ≥ Λ(t_j); with ReLU, every sign is kept in the ball of radius t_J."""
-        bounds = Bounds(anchor, self.c.sharp)
+        bounds = self.bounds
         if bounds.net.activation == "relu":
             self.record("|z| > how far z can move in the ball of radius t_J", *bounds.sign(self.radii[-1]))
         for j, (radius, rise) in enumerate(zip(self.radii, self.rises, strict=True), 1):
@@ -104,15 +133,19 @@ class Proof:
 
     def squared(self) -> str:
         """Gradient descent (Theorem 1) and existence (Theorem 2)."""
-        c, k, said = self.c, self.k, ""
-        anchor = Anchor(c.network, c.weights, c.x).differentiate()
-        g, r = anchor.gram(), (anchor.outputs - balls(c.targets)).ravel()
+        c, k, said, rows = self.c, self.k, "", group(self.c.x, self.c.targets)
+        self.least(rows)
+        anchor = Anchor(c.network, c.weights, c.x[rows.first], rows.counts, self.large).differentiate()
+        self.lean, self.bounds = anchor.lean, Bounds(anchor, c.sharp)
+        means = close(rows.means) if self.large else rows.means
+        g = anchor.features() if anchor.lean else anchor.gram()
+        r = anchor.weighted(anchor.outputs - means, 1).ravel()
         self.stairs()
         self.spectrum(g)
         if "nested" in c.claims:
             self.nested(anchor)
         if "nested" not in c.claims or "D" in c.claims:  # Newton's method leaves the nested sets
-            self.lipschitz(anchor)
+            self.lipschitz()
         if c.theorem == "descent":
             (s, pull), end = self.pull(), self.m[-1]
             self.need("rho", k.rho, "≥", "‖r‖", norm(r))
@@ -128,13 +161,30 @@ class Proof:
             final = (1 - k.rate) ** c.claims["steps"] * k.rho
             self.need("(1 − rate)^steps rho", final, "≤", "√(2 epsilon)", (2 * k.epsilon).sqrt())
             rate, most = short(c.claims["rate"], ROUND_FLOOR), short(c.claims["epsilon"], ROUND_CEILING)
-            end = short(c.claims["radii"][-1], ROUND_CEILING)
-            said = DESCENT.format(eta=c.claims["eta"], rate=rate, end=end, steps=c.claims["steps"], epsilon=most)
+            end, goal, above = short(c.claims["radii"][-1], ROUND_CEILING), "zero loss", ""
+            if rows.least > 0:
+                low, high = c.claims["least_loss"], c.claims["least_loss_at_most"]
+                slack = short(high - low, ROUND_CEILING)
+                goal = LEAST.format(least=short(low, ROUND_FLOOR), slack=slack, equal=int(rows.counts[rows.counts > 1].sum()))
+                above = " more than that"
+            said = DESCENT.format(
+                eta=c.claims["eta"], goal=goal, rate=rate, end=end, steps=c.claims["steps"], epsilon=most, above=above
+            )
         if "D" in c.claims:
             self.newton(g, r)
             radius = short(c.claims["newton_radius"], ROUND_CEILING)
             said += f"Weights with zero loss exist within the distance {radius}."
         return said.strip()
+
+    def least(self, rows: Rows) -> None:
+        """Repeated inputs are claimed as such: their number, and bounds of the least loss of any function."""
+        named = {"distinct", "least_loss", "least_loss_at_most"} & set(self.c.claims)
+        require(len(named) == (3 if rows.repeated else 0), "distinct and least_loss are claimed where rows repeat only")
+        if rows.repeated:
+            count, k = len(rows.first), self.k
+            self.record("distinct = number of different inputs", self.c.claims["distinct"] == count, k.distinct, count)
+            self.need("least_loss", k.least_loss, "≤", "½ Σ |y_i − mean|²", rows.least)
+            self.need("least_loss_at_most", k.least_loss_at_most, "≥", "½ Σ |y_i − mean|²", rows.least)
 
     def pull(self) -> tuple[str, Balls]:
         """What the step size leaves of s: all of it up to 1/b², (kappa s) beyond, with β = eta b² and ε = eta s²."""
@@ -160,11 +210,13 @@ class Proof:
         right = isinstance(sizes, list) and len(sizes) == len(self.radii) and all(map(is_number, sizes))
         require(right and len(c.claims["nested"]) == 1, "nested is not {'A': a number for each radius}")
         first, second = ACTIVATIONS[net.activation][1]()
-        q, longest = arb(net.nodes[0].scale) * arithmetic.spectral_norm(c.x) * first, larger.reduce(norm(balls(c.x), 1))
-        start, row = larger.reduce(abs(balls(c.weights["a"]))[0]), larger.reduce(norm(anchor.values[1], axis=(1, 2)))
+        q = arb(net.nodes[0].scale) * spectral_norm(anchor.weighted(anchor.values[0], 1)[:, :, 0]) * first
+        far = larger.reduce(norm(anchor.values[0], axis=(0, 2)))
+        start = larger.reduce(abs(balls(c.weights["a"]))[0])
+        row = longest(anchor.weighted(anchor.values[1], 1).reshape(len(anchor.values[1]), -1), 1, (0,))
         time, before, rows = arb(0), start, zip(self.radii, self.cells, self.rises, map(arb, sizes), strict=True)
         for j, (t, cell, rise, size) in enumerate(rows, 1):
-            p = q / first * longest * second * size
+            p = q / first * far * second * size
             self.need(f"Λ_{j}", rise, "≥", "p/2 + √(p²/4 + q²)", p / 2 + (p * p / 4 + q * q).sqrt())
             self.need(f"M_{j}", self.m[j], "<", "s", self.k.s)
             self.need(f"A_{j}", size, "≥", f"A_{j - 1}", before)
@@ -174,10 +226,14 @@ class Proof:
 
     def newton(self, g: Balls, r: Balls) -> None:
         """For any v, rᵀG⁻¹r ≤ 2vᵀr − vᵀGv + |r − Gv|²/s²; then the Newton–Kantorovich conditions."""
-        k, v, w = self.k, balls(np.zeros((len(r), 1))), r[:, None]
-        for _ in range(4):
-            v = v + balls(np.linalg.solve(middle(g), middle(w - product(g, v))))
-        size, rest = 2 * (v * w).sum() - (v * product(g, v)).sum(), norm(w - product(g, v)) / k.s
+        lift, centre = (Near, lambda a: a.mid) if self.large else (balls, middle)
+        k, w, v = self.k, r[:, None], lift(np.zeros((len(r), 1)))
+        for _ in range(1 if self.large else 4):  # a better v makes a tighter bound, any v a true one
+            v = v + lift(np.linalg.solve(centre(g), centre(w - product(g, v))))
+            v = lift(centre(v)) if self.large else v
+        image = product(g, v)
+        size = 2 * ball((v * w).sum(axis=(0, 1))) - ball((v * image).sum(axis=(0, 1)))
+        rest = ball(norm(w - image, axis=(0, 1))) / k.s
         self.need("D", k.D, "≥", "√(rᵀG⁻¹r)", (size + rest * rest).nonnegative_part().sqrt())
         self.need("newton_h", k.newton_h, "≥", "Λ_J D / s", self.rises[-1] * k.D / k.s)
         self.need("newton_h", k.newton_h, "<", "1/2", 0.5)
@@ -219,9 +275,10 @@ class Proof:
         anchor = Anchor(c.network, c.weights, c.x).differentiate()
         require(len(c.targets) == 1 and c.claims["R1"] in c.claims["radii"][:-1], "R1 is not a radius before the last")
         at, margins = c.claims["radii"].index(c.claims["R1"]) + 1, self.margins(anchor.outputs)
+        self.lean, self.bounds = anchor.lean, Bounds(anchor, c.sharp)
         self.stairs()
         self.spectrum(anchor.gram())
-        self.lipschitz(anchor)
+        self.lipschitz()
         self.loss(margins)
         self.positive("epsilon", "c", "eta")
         self.need("epsilon", k.epsilon, "<", "loss", k.loss)

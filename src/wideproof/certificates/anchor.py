@@ -7,7 +7,7 @@ of the inputs $u$ of a matrix and of the $g$ behind it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,8 +29,10 @@ from wideproof.certificates.enclosure import (
 from wideproof.certificates.graph import Graph, Term
 from wideproof.certificates.passes import Pass, run
 from wideproof.certificates.tangents import Tangents, operator_norm, tangents_of
+from wideproof.kernels.cholesky import UNIT
 
 CHUNK = 1 << 24  # entries of a Jacobian held at a time
+DENSE = 1200  # rows of a Jacobian whose Gram matrix is formed; of more, the part by the read-out alone bounds it
 
 
 def gram(passed: Pass, names: tuple[str, ...]) -> Ball:
@@ -46,7 +48,7 @@ def gram(passed: Pass, names: tuple[str, ...]) -> Ball:
         if len(uses) == 1 and passed.z[0].mid.shape[1] == 1:
             ((k, t),) = uses
             u = inner(passed.inputs[t.source].joined(2)).map(lambda a: a.repeat(c, axis=0).repeat(c, axis=1))
-            parts.append(multiply(u, inner(scaled(passed.g[k], graph.nodes[k].scale).joined(2))))
+            parts.append(multiply(u, inner(scaled(passed.gain(k), graph.nodes[k].scale).joined(2))))
         else:
             parts.append(_from_gradients(passed, uses))
     return add(*parts)
@@ -72,14 +74,14 @@ def _read_out_rows(passed: Pass) -> Ball:
 def _from_gradients(passed: Pass, uses: list[tuple[int, Term]]) -> Ball:
     """Add the products of the gradients themselves, some units at a time: for matrices that are used many times."""
     rows = passed.outputs.mid.size
-    units = passed.g[uses[0][0]].mid.shape[-1]
+    units = passed.gain(uses[0][0]).mid.shape[-1]
     fan_in = passed.inputs[uses[0][1].source].mid.shape[-1]
     step = max(1, CHUNK // (rows * fan_in))
     parts = []
     for first in range(0, units, step):
         cut = slice(first, first + step)
         chunk = [
-            _outer(scaled(passed.g[k], passed.graph.nodes[k].scale), passed.inputs[t.source], cut) for k, t in uses
+            _outer(scaled(passed.gain(k), passed.graph.nodes[k].scale), passed.inputs[t.source], cut) for k, t in uses
         ]
         parts = [add(*parts, inner(add(*chunk)))]
     return parts[0]
@@ -111,6 +113,8 @@ class Anchor:
     b2, b_max, slope : for each node and example $\|b\|_F$, the largest column of b, $\max|\sigma'|$.
     g2 : for each node and example the spectral norm of g, all outputs and pixels side by side.
     tangents : how hidden values move with each trained array, where the sharper bounds are wanted.
+    roots : upper bounds of the square roots of how many rows each example stands for; `repeated` if that is more than 1.
+    lean : whether `gram` is the part of the read-out for one output only, which bounds the smallest eigenvalue of all.
     clearance : for each ReLU node, lower bounds of $|z|$: `n x p x m`.
     rows : for each matrix, the norms of its rows. `unit` : for each node, the largest norm of one unit's values.
     """
@@ -137,6 +141,8 @@ class Anchor:
     unit: tuple[float, ...]
     gram: Ball = field(repr=False)
     errors: Ball = field(repr=False)
+    roots: np.ndarray = field(repr=False)
+    lean: bool = False
 
 
 def measure(
@@ -145,28 +151,47 @@ def measure(
     x: np.ndarray,
     y: np.ndarray,
     *,
+    counts: np.ndarray | None = None,
     level: str = "enclosed",
     sharp: bool = False,
 ) -> Anchor:
-    """Compute everything a certificate needs at `params`.
+    r"""Compute everything a certificate needs at `params`.
 
     `y` holds the scored targets, `n x c` or of a shape that flattens to it; `level` is `"float64"` or `"enclosed"`.
+    With `counts` $m_i$ it is about $\sqrt{m_i} f(x_i)$ and $\sqrt{m_i} y_i$: example i stands for so many equal rows, and
+    $y_i$ is the mean of their targets, rounded.
     """
     tracked = level == "enclosed"
     params = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
     used = {t.name for node in graph.nodes for t in node.terms}
     matrices = {name: exact(graph.matrix(params, name), tracked) for name in used}
     norms = {name: spectral_norm(m) for name, m in matrices.items()}
-    passed = run(graph, params, np.asarray(x, np.float64), tracked, norms)
+    read = graph.matrix(params, graph.read_out)
+    rows, wide = len(x) * len(read) * len(graph.outputs), read[0].size >= len(x) and len(graph.outputs) == 1
+    lean = rows > DENSE and wide and graph.read_out in graph.trained and not sharp
+    passed = run(graph, params, np.asarray(x, np.float64), tracked, norms, lean)
     n, c = passed.outputs.mid.shape
+    weigh = _weigher(counts, n, tracked)
     targets = np.asarray(y, np.float64).reshape(n, c)
-    errors = add(passed.outputs, exact(-targets, tracked))
-    matrix = gram(passed, graph.trained)
+    off = 0.0 if counts is None else 2 * UNIT * np.abs(targets) * (counts > 1)[:, None]
+    given = Ball(-targets, np.broadcast_to(off, targets.shape)) if tracked else Ball(-targets, None)
+    errors = weigh(add(passed.outputs, given), 0)
+    if lean:
+        matrix = weigh(weigh(inner(passed.values[graph.outputs[0]].joined(2)), 0), 1)
+    else:
+        matrix = weigh(weigh(gram(passed, graph.trained), 0), 1)
     smallest, largest = smallest_eigenvalue(matrix), largest_eigenvalue(matrix)
-    s = float(np.sqrt(smallest)) * (1 - 1e-12 * tracked) if smallest > 0 else 0.0
-    residual = float(lengths(errors, (0, 1)))
+    # Claims keep a ten-millionth back, so that a verifier's own rounding does not decide.
+    s = float(np.sqrt(smallest)) * (1 - 1e-7 * tracked) if smallest > 0 else 0.0
+    residual = float(lengths(errors, (0, 1))) * (1 + 1e-7 * tracked)
     sources = {t.source for node in graph.nodes for t in node.terms}
-    all_inputs = {k: spectral_norm(passed.inputs[k].joined(1)) for k in sources}
+    all_inputs = {k: spectral_norm(weigh(passed.inputs[k], 0).joined(1)) for k in sources}
+    roots = np.ones(n) if counts is None else np.sqrt(counts) * (1 + 4 * UNIT)
+    every = np.ones(n)  # what all examples share is kept once
+    g2 = tuple(every * (_frobenius(passed, k) if lean else _gain_norms(passed.gain(k))) for k in range(len(passed.b)))
+    S = float(np.sqrt(max(largest, 0.0)))
+    if lean:
+        S = _steepest(graph, S, g2, all_inputs)
     return Anchor(
         graph=graph,
         level=level,
@@ -175,24 +200,59 @@ def measure(
         parameters=sum(params[name].size for name in graph.trained),
         residual=residual,
         s=s,
-        S=float(np.sqrt(max(largest, 0.0))) * (1 + 1e-12 * tracked),
-        newton=_newton(matrix, errors, s) if s > 0 else float("inf"),
+        S=S * (1 + 1e-7 * tracked),
+        newton=_newton(matrix, errors, s) if s > 0 and not lean else float("inf"),
         omega={
             name: operator_norm(m.mid, graph.window, passed.z[0].mid.shape[1], tracked) for name, m in matrices.items()
         },
         inputs={k: _patch_norms(passed.inputs[k]) for k in sources},
         all_inputs=all_inputs,
-        b2=tuple(lengths(b, (1, 2, 3)) for b in passed.b),
-        b_max=tuple(lengths(b, (1,)).max(axis=(1, 2)) for b in passed.b),
-        g2=tuple(_gain_norms(g) for g in passed.g),
+        b2=tuple(every * lengths(b, (1, 2, 3)) for b in passed.b),
+        b_max=tuple(every * lengths(b, (1,)).max(axis=(1, 2)) for b in passed.b),
+        g2=g2,
         slope=tuple(d.above.max(axis=(1, 2)) for d in passed.slopes),
-        tangents=tangents_of(passed, params, norms, all_inputs) if sharp else None,
+        tangents=tangents_of(passed, params, norms, all_inputs, roots) if sharp else None,
         clearance=tuple(np.abs(z.mid) - (0 if z.rad is None else z.rad) for z in passed.z) if graph.kinked else (),
         rows={name: lengths(m, (1,)) for name, m in matrices.items()},
-        unit=tuple(float(lengths(value, (0, 1)).max()) for value in passed.values),
+        unit=tuple(float(lengths(weigh(value, 0), (0, 1)).max()) for value in passed.values),
         gram=matrix,
         errors=errors,
+        roots=roots,
+        lean=lean,
     )
+
+
+def _weigher(counts: np.ndarray | None, n: int, tracked: bool) -> Callable[[Ball, int], Ball]:
+    """Return the product with the square roots of the counts along an axis of examples, or of examples and outputs."""
+    if counts is None or (counts == 1).all():
+        return lambda ball, axis: ball
+    roots = np.sqrt(np.asarray(counts, np.float64))
+
+    def weigh(ball: Ball, axis: int) -> Ball:
+        times = roots.repeat(ball.mid.shape[axis] // n)
+        shape = tuple(-1 if k == axis else 1 for k in range(ball.mid.ndim))
+        factor = np.broadcast_to(times.reshape(shape), ball.mid.shape)
+        return multiply(ball, Ball(factor, UNIT * factor if tracked else None))
+
+    return weigh
+
+
+def _frobenius(passed: Pass, k: int) -> np.ndarray:
+    """Return the Frobenius norm of every example's g, from the sums of b² over outputs where g itself was not needed."""
+    found = passed.g[k]
+    if found is not None:
+        return lengths(found, (1, 2, 3))
+    square = np.square(passed.b[k].above).sum(axis=1)
+    return np.sqrt((square * np.square(passed.slopes[k].above)).sum(axis=(1, 2))) * UP
+
+
+def _steepest(graph: Graph, read_out: float, g2: tuple[np.ndarray, ...], all_inputs: Mapping[int, float]) -> float:
+    r"""Bound $\|J\|$ by $\|J_w\| \le \sum_{\text{uses}} s_k \max_i \|g_{k,i}\| \|\varphi\|$ for each array."""
+    total = read_out**2
+    for name in (name for name in graph.trained if name != graph.read_out):
+        uses = [(k, t.source) for k, node in enumerate(graph.nodes) for t in node.terms if t.name == name]
+        total += sum(graph.nodes[k].scale * float(g2[k].max()) * all_inputs[source] for k, source in uses) ** 2
+    return float(np.sqrt(total)) * UP
 
 
 def _patch_norms(u: Ball) -> np.ndarray:

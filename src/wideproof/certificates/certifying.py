@@ -20,6 +20,7 @@ from wideproof.certificates.obstacles import contradiction, kink, no_eigenvalue,
 from wideproof.certificates.squared_loss import Descent, Existence, existence, find_descent, proof_ratio
 from wideproof.certificates.staircase import Staircase, climb
 from wideproof.data import AnyDataset
+from wideproof.data.repeats import Distinct, distinct
 from wideproof.errors import InputError
 from wideproof.networks import Network
 
@@ -33,9 +34,13 @@ def certify(
     sharp: bool = False,
     step_size: float | None = None,
     target_loss: float = 1e-12,
+    require_zero: bool = False,
     about: Mapping[str, Any] | None = None,
 ) -> Attempt:
-    r"""Try to prove that gradient descent on $\tfrac12 \sum (f - y)^2$ converges to zero loss from `params`.
+    r"""Try to prove that gradient descent on $\tfrac12 \sum (f - y)^2$ converges to a global minimum from `params`.
+
+    Equal inputs count as one example with the mean of their targets; where these differ the global minimum is not zero
+    but $L^*$, the least loss of any function of the inputs (`data.repeats`), and that is what is proved to be reached.
 
     Parameters
     ----------
@@ -43,7 +48,8 @@ def certify(
     level : `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
     sharp : spend a pass and some spectral norms for each example on sharper Lipschitz constants.
     step_size : certify this one, which is below $2/(b^2 + s^2)$; by default $1/b^2$, which asks least of the network.
-    target_loss : the loss for which steps are counted.
+    target_loss : the loss, above the least one, for which steps are counted.
+    require_zero : prove zero loss, or that it is impossible.
     about : where the anchor comes from; it is written into the certificate.
 
     Examples
@@ -63,12 +69,16 @@ def certify(
         raise InputError(f"a step size is a positive number, got {step_size}")
     weights = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
     about = {"data": data.name, "digest": data.digest, **(about or {})}
-    impossible = contradiction(network, weights, data, level, about)
+    sequences = network.data_kind == "sequences"  # those that share a prefix contradict each other in other ways
+    impossible = contradiction(network, weights, data, level, about) if require_zero or sequences else None
     if impossible is not None:
         return impossible
-    g = graph(network)
-    anchor = measure(g, weights, data.x, scored(network, data.y), level=level, sharp=sharp)
-    obstacle = no_eigenvalue(anchor, data)
+    g, groups = graph(network), distinct(data)
+    anchor = measure(
+        g, weights, groups.x, scored(network, groups.y), counts=groups.counts if groups.repeated else None,
+        level=level, sharp=sharp,
+    )  # fmt: skip
+    obstacle = no_eigenvalue(anchor, groups.x)
     if obstacle is not None:
         return Attempt(anchor, None, obstacle)
     search = _search(anchor, network, weights)
@@ -82,7 +92,10 @@ def certify(
     if blocked is not None:
         return Attempt(anchor, None, blocked)
     claims = descent_claims(found, near)
-    summary = _summary(network, data, found, about)
+    if groups.repeated:
+        low, high = groups.least_loss
+        claims |= {"distinct": groups.n, "least_loss": low, "least_loss_at_most": high}
+    summary = _summary(network, data, found, about, groups)
     made = Certificate(summary, "descent", level, network, claims, weights, data.x, data.y, sharp, about)
     return Attempt(anchor, made, None, found, near)
 
@@ -141,13 +154,17 @@ def descent_claims(found: Descent, near: Existence | None) -> dict[str, Any]:
     return claims
 
 
-def _summary(network: Network, data: AnyDataset, found: Descent, about: Mapping[str, Any]) -> str:
+def _summary(network: Network, data: AnyDataset, found: Descent, about: Mapping[str, Any], groups: Distinct) -> str:
     where = about.get("anchor", "these weights")
+    goal, above = "zero training loss", ""
+    if groups.least:
+        goal = f"the least loss that any function of the inputs has, {groups.least_loss[0]:.6g}, a global minimum"
+        above = " above that"
     return (
         f"Claim: gradient descent on the squared loss of {data.name} ({data.n} examples), started at {where} of "
-        f"{network} with step size {found.eta:.4g}, converges to zero training loss. Every step removes at least the "
+        f"{network} with step size {found.eta:.4g}, converges to {goal}. Every step removes at least the "
         f"share {found.rate:.3g} of the residual (with a smaller step size, proportionally less), no iterate is "
-        f"farther than {found.radius:.3g} from the start, and the loss is at most {found.epsilon:.3g} after "
+        f"farther than {found.radius:.3g} from the start, and the loss is at most {found.epsilon:.3g}{above} after "
         f"{found.steps} steps. (Proof ratio h = {found.h:.3g}, residual {found.rho:.3g}, smallest singular value of "
         f"the Jacobian {found.s:.3g}.) Run `wideproof verify` on this folder to have it proved by an independent "
         "program."

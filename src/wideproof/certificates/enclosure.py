@@ -176,7 +176,7 @@ def smallest_eigenvalue(matrix: Ball) -> float:
     True
     """
     a = (matrix.mid + matrix.mid.T) / 2
-    n, estimate = len(a), float(scipy.linalg.eigvalsh(a, subset_by_index=[0, 0], check_finite=False)[0])
+    n, estimate = len(a), _lowest(a)
     if matrix.rad is None:
         return estimate
     trace = float(np.abs(np.diagonal(a)).sum())
@@ -190,6 +190,20 @@ def smallest_eigenvalue(matrix: Ball) -> float:
             return float(tried - (spread(matrix) + off + lost) * UP - TINY)
         tried -= 2 * lost + abs(estimate) * 1e-12
     return -np.inf
+
+
+def _lowest(a: np.ndarray) -> float:
+    """Estimate the smallest eigenvalue: all of them where that is cheap, else powers of the inverse."""
+    if len(a) > 500:
+        try:
+            factors = scipy.linalg.cho_factor(a, check_finite=False)
+            v = np.random.default_rng(0).standard_normal((len(a), 8))
+            for _ in range(30):
+                v = np.linalg.qr(scipy.linalg.cho_solve(factors, v, check_finite=False))[0]
+            return float(np.linalg.eigvalsh(v.T @ (a @ v))[0])
+        except scipy.linalg.LinAlgError:
+            pass
+    return float(scipy.linalg.eigvalsh(a, subset_by_index=[0, 0], check_finite=False)[0])
 
 
 def largest_eigenvalue(matrix: Ball) -> float:

@@ -4,7 +4,8 @@ $\|J(\theta) - J(\theta')\| \le \Lambda(R) \|\theta - \theta'\|$ for all $\theta
 
 On a ball of radius $R$ the best constant is $\sup \|D^2 F\|$. A direction $u$ enters through the norms
 $t_w = \|U_w\|_F$ of its parts, one for each trained array; every bound is a vector or a quadratic form in $t$.
-`docs/certificates.md` has the recursion and its proof.
+`docs/certificates.md` has the recursion and its proof. An example that stands for $r$ equal rows counts $\sqrt r$ times
+wherever examples are summed over.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def lipschitz(anchor: Anchor, radius: float) -> Lipschitz:
             anchor, radius, whole, _most(anchor.slope), _most(bends), Tangent(at.all_z, at.all_x), capped
         )
         forms = _forms(anchor, one, at_most, hidden)
-        per_example = float(np.sqrt(sum(_top(q) ** 2 for q in forms)))
-        combined = _top(np.sqrt(np.square(forms).sum(axis=0)))
+        per_example = float(np.sqrt(sum((root * _top(q)) ** 2 for root, q in zip(anchor.roots, forms, strict=True))))
+        combined = _top(np.sqrt(np.square(forms * anchor.roots[:, None, None]).sum(axis=0)))
         found.append((per_example, combined, _top(_batch_form(anchor, one, together, at_most, hidden))))
     # A verifier takes norms of these forms within 1e-9.
     return Lipschitz(*(np.min(found, axis=0) * (UP + 1e-8 if anchor.level == "enclosed" else 1.0)).tolist())

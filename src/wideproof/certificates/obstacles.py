@@ -45,7 +45,7 @@ def contradiction(
     return Attempt(None, made, obstacle)
 
 
-def no_eigenvalue(anchor: Anchor, data: AnyDataset) -> Obstacle | None:
+def no_eigenvalue(anchor: Anchor, x: np.ndarray) -> Obstacle | None:
     """A Gram matrix that is not known to be positive definite."""
     if anchor.s > 0:
         return None
@@ -58,7 +58,7 @@ def no_eigenvalue(anchor: Anchor, data: AnyDataset) -> Obstacle | None:
         return Obstacle(
             "parameters", anchor.parameters, rows, reason, ("train a wider network", "train more of its layers")
         )
-    culprits = spectrum(anchor.gram.mid, error=float(np.abs(anchor.gram.mid).max()), points=data.x.reshape(data.n, -1))
+    culprits = spectrum(anchor.gram.mid, error=float(np.abs(anchor.gram.mid).max()), points=x.reshape(len(x), -1))
     named = f"; {culprits.culprits[0]}" if culprits.culprits else ""
     reason = f"the smallest eigenvalue of the Gram matrix is not known to be positive{named}"
     advice = ("merge or remove near-duplicates", "centre or whiten the data", "train a wider network")

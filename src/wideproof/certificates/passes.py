@@ -21,7 +21,8 @@ class Pass:
     ----------
     inputs : for each source (node, or input at a negative number) what its matrices multiply: `n x p x fan-in`.
     z, values, slopes : pre-activations, values and slopes of each node: `n x p x m`.
-    b, g : cotangents of each node's value and pre-activation: `n x c x p x m`.
+    b, g : cotangents of each node's value and pre-activation: `n x c x p x m`. In a lean pass b of the last node, the
+        same for all examples, is there once, and g is `None` where nothing is behind it.
     outputs : all scored outputs of an example: `n x c`.
     """
 
@@ -31,8 +32,14 @@ class Pass:
     values: tuple[Ball, ...]
     slopes: tuple[Ball, ...]
     b: tuple[Ball, ...]
-    g: tuple[Ball, ...]
+    g: tuple[Ball | None, ...]
     outputs: Ball
+
+    def gain(self, k: int) -> Ball:
+        """Return g of a node in a pass that is not lean."""
+        found = self.g[k]
+        assert found is not None
+        return found
 
 
 def run(
@@ -41,6 +48,7 @@ def run(
     x: np.ndarray,
     tracked: bool = True,
     omega: Mapping[str, float] | None = None,
+    lean: bool = False,
 ) -> Pass:
     """Run the network on all examples, forward and backward; `omega` bounds the spectral norms of its matrices."""
     omega = omega or {}
@@ -48,7 +56,7 @@ def run(
     if tracked and graph.kinked and _work(graph, params, len(x)) < EXTENDED:
         forward = _forward(graph, params, x, tracked, omega, np.longdouble)
     inputs, z, values, slopes, outputs = forward
-    b, g = _backward(graph, params, values, slopes, tracked, omega)
+    b, g = _backward(graph, params, values, slopes, tracked, omega, lean)
     return Pass(graph, inputs, tuple(z), tuple(values), tuple(slopes), b, g, outputs)
 
 
@@ -100,28 +108,31 @@ def _backward(
     slopes: list[Ball],
     tracked: bool,
     omega: Mapping[str, float],
-) -> tuple[tuple[Ball, ...], tuple[Ball, ...]]:
+    lean: bool,
+) -> tuple[tuple[Ball, ...], tuple[Ball | None, ...]]:
     read = graph.matrix(params, graph.read_out)
-    n, c = len(values[0].mid), len(read)
+    n, c = 1 if lean else len(values[0].mid), len(read)
     gathered: list[list[Ball]] = [[] for _ in graph.nodes]
     for site, k in enumerate(graph.outputs):
         start = np.zeros((n, c * len(graph.outputs), *read.shape[1:]))
         start[:, site * c : (site + 1) * c] = read
         gathered[k].append(exact(start, tracked))
     b: dict[int, Ball] = {}
-    g: dict[int, Ball] = {}
+    g: dict[int, Ball | None] = {}
     for k in reversed(range(len(graph.nodes))):
         node = graph.nodes[k]
         if not gathered[k]:  # nothing scored depends on this node
             gathered[k].append(exact(np.zeros((n, c * len(graph.outputs), *values[k].mid.shape[1:])), tracked))
-        b[k] = add(*gathered[k])
-        g[k] = multiply(b[k], _for_outputs(slopes[k]))
+        b[k], g[k] = add(*gathered[k]), None
         if node.skip:
             gathered[k - 1].append(b[k])
+        if lean and all(t.source < 0 for t in node.terms):
+            continue
+        g[k] = behind = multiply(b[k], _for_outputs(slopes[k]))
         for t in node.terms:
             if t.source >= 0:
                 transposed = np.ascontiguousarray(graph.matrix(params, t.name).T)
-                back = product(scaled(g[k], node.scale), transposed, omega.get(t.name))
+                back = product(scaled(behind, node.scale), transposed, omega.get(t.name))
                 gathered[t.source].append(_fold(back, graph.window))
     return tuple(b[k] for k in range(len(b))), tuple(g[k] for k in range(len(g)))
 

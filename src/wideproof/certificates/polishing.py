@@ -32,16 +32,55 @@ class Polished:
     ----------
     residuals : the norm of the residual before the first step and after each.
     moved : the distance from where the steps began.
+    kind : which weights moved: `"all"`, or the `"read-out"` alone.
     """
 
     params: dict[str, np.ndarray]
     residuals: tuple[float, ...]
     moved: float
+    kind: str = "all"
 
     @property
     def steps(self) -> int:
         """How many steps were taken."""
         return len(self.residuals) - 1
+
+
+def fit_read_out(
+    network: Network, params: Mapping[str, ArrayLike], x: np.ndarray, y: np.ndarray, *, steps: int = 4
+) -> Polished | None:
+    r"""Take the shortest step of the read-out alone that fits all targets; `None` where it cannot.
+
+    The outputs are linear in a trained read-out: $a \leftarrow a - r^\top (X X^\top)^{-1} X$ with the last features X, one
+    small system for any number of outputs. It needs at least as many features as examples; the steps after the first
+    only take away what rounding left.
+
+    >>> from wideproof.networks import FullyConnected
+    >>> network = FullyConnected(input_dim=3, width=64, depth=1)
+    >>> found = fit_read_out(network, network.init(0), np.eye(3), np.array([1.0, -1.0, 1.0]))
+    >>> found.residuals[-1] < 1e-12
+    True
+    """
+    now = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
+    if network.paper != "du2019" or "a" not in network.trained_names or now["a"].size // max(1, y[0].size) < len(x):
+        return None
+    features = np.asarray(network.features(now, x)[-1], np.float64).reshape(len(x), -1)
+    weights, targets = now["a"].reshape(-1, features.shape[1]), np.asarray(y, np.float64).reshape(len(x), -1)
+    try:
+        factors = scipy.linalg.cho_factor(features @ features.T, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
+    start, residuals = weights, [float(np.linalg.norm(features @ weights.T - targets))]
+    for _ in range(steps):
+        error = features @ weights.T - targets
+        there = weights - scipy.linalg.cho_solve(factors, error, check_finite=False).T @ features
+        residuals.append(float(np.linalg.norm(features @ there.T - targets)))
+        if not residuals[-1] < residuals[-2]:
+            residuals.pop()
+            break
+        weights = there
+    moved = float(np.linalg.norm(weights - start))
+    return Polished(now | {"a": weights.reshape(now["a"].shape)}, tuple(residuals), moved, "read-out")
 
 
 @double

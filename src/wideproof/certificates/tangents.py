@@ -71,9 +71,16 @@ class Tangents(NamedTuple):
 
 
 def tangents_of(
-    passed: Pass, params: Mapping[str, np.ndarray], norms: Mapping[str, float], all_inputs: Mapping[int, float]
+    passed: Pass,
+    params: Mapping[str, np.ndarray],
+    norms: Mapping[str, float],
+    all_inputs: Mapping[int, float],
+    roots: np.ndarray,
 ) -> Tangents:
-    """Measure them; `norms` are those of the matrices, `all_inputs` those of all examples' inputs together."""
+    """Measure them; `norms` are those of the matrices, `all_inputs` those of all examples' inputs together.
+
+    `roots` are the square roots of how many rows each example stands for.
+    """
     graph, n, nodes = passed.graph, len(passed.outputs.mid), range(len(passed.graph.nodes))
     matrices = {name: graph.matrix(params, name) for name in norms}
     uses = {name: _uses(graph, name) for name in graph.trained if name != graph.read_out}
@@ -89,7 +96,7 @@ def tangents_of(
             for kind in (1,) if graph.kinked else (0, 1):
                 at = kind, k, i, column
                 gain[at], size[at] = _norms([pushed[j][kind][k] for j, _ in own], root)
-    whole = np.minimum(gain.max(axis=2) * reach, np.sqrt(np.square(size).sum(axis=2)))[:, :, None] * UP
+    whole = np.minimum(gain.max(axis=2) * reach, np.sqrt(np.square(size * roots[:, None]).sum(axis=2)))[:, :, None] * UP
     return Tangents(*(tuple(part) for part in (*size, *whole)))
 
 
