@@ -18,7 +18,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from wideproof import machine
 from wideproof.errors import InputError
 from wideproof.networks.activations import Activation, get_activation
 from wideproof.precision import double, double_to_numpy
@@ -296,6 +297,7 @@ def _refine(
             at = open_entries[start : start + CHUNK]
             padded = np.resize(at, CHUNK)
             chunk = [column[padded] for column in flat]
+            _require_agreement(name, kernel, *chunk, *blocks(count)[0])
             value, scale = np.sum([kernel(*chunk, *block) for block in blocks(count)], axis=0)[:, : at.size]
             change = np.abs(value - values[at]) / np.maximum(1, scale)
             values[at], error[at], nodes[at] = value, np.where(np.isnan(change), np.inf, change), count
@@ -310,6 +312,20 @@ def _refine(
             f"(standard deviations, angle) = ({place}): keep the variances smaller"
         )
     return Quadrature(values.reshape(shape), error.reshape(shape), nodes.reshape(shape))
+
+
+def _require_agreement(name: str, rule: Any, *arguments: Any) -> None:
+    """Compare the first use of a compiled rule, a `functools.partial` of it, in this process with NumPy."""
+
+    def check() -> None:
+        expected = machine.in_numpy(rule, *arguments)
+        within = machine.tolerance(np.float64, BLOCK**2) * max(1.0, float(np.abs(expected).max()))
+        functions = [part for part in rule.args if isinstance(part, Activation)]
+        machine.require_agreement(name, rule(*arguments), expected, within, tuple(functions))
+
+    if not machine.traced(arguments):
+        functions = [part.value for part in rule.args if isinstance(part, Activation)]
+        machine.trusted((rule.func, *rule.args, *functions), check)
 
 
 @functools.cache
@@ -412,7 +428,9 @@ def covariance_grid(
 
 
 def _grid_rule(activation: Activation, factor: Factor, count: int, r: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    return np.sum([_grid(activation, factor, r, theta, *block) for block in _plane(count)], axis=0)
+    rule = functools.partial(_grid, activation, factor)
+    _require_agreement(f"the covariance of {activation.name}", rule, r, theta, *_plane(count)[0])
+    return np.sum([rule(r, theta, *block) for block in _plane(count)], axis=0)
 
 
 def _grid_count(activation: Activation, rule: Callable[..., np.ndarray], r: np.ndarray) -> int:

@@ -98,6 +98,12 @@ class FiniteKernel(Kernel):
         return self.outputs
 
     @property
+    def family(self) -> tuple[Any, ...]:
+        """The network's name, and its activation where it has a choice of one."""
+        activation = getattr(self.network, "activation", None)
+        return (f"the Gram matrix of {self.network.name}", *(() if activation is None else (activation,)))
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """One matrix for every weight, or the total."""
         return tuple(name for name, _ in self.uses) if self.by_weight else ("total",)

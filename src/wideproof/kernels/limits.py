@@ -205,6 +205,11 @@ class CorrelationKernel(Kernel):
     kinked: bool
 
     @property
+    def family(self) -> tuple[Any, ...]:
+        """Polynomials of the correlation, with or without a kink."""
+        return ("an infinite-width Gram matrix of vectors of one norm", self.scaled, self.kinked)
+
+    @property
     def rows(self) -> int:
         """One output."""
         return 1
@@ -237,6 +242,11 @@ class LayerKernel(Kernel):
 
     limit: LayeredLimit
     groups: Groups
+
+    @property
+    def family(self) -> tuple[Any, ...]:
+        """The recursion of one activation."""
+        return (f"an infinite-width Gram matrix with {self.limit.activation.name}", self.limit.window is None)
 
     @property
     def rows(self) -> int:

@@ -22,6 +22,7 @@ from jaxtyping import Array
 
 from wideproof.errors import InputError, JobError
 from wideproof.kernels import host, tiles
+from wideproof.kernels.agreement import require_agreement
 from wideproof.kernels.tiles import Kernel, examples
 
 AXIS = "shares"
@@ -30,8 +31,15 @@ AXIS = "shares"
 def assemble(kernel: Kernel, state: Any, x: Any, other: Any | None = None, memory: int | None = None) -> dict[str, Any]:
     """Return the kernel matrices: by tiles on one device or on the processor, by the ring where JAX sees several.
 
-    With several processes all must call this with the same data; each gets the whole matrix.
+    With several processes all must call this with the same data; each gets the whole matrix. The first matrix of its
+    kind is compared with NumPy: see `agreement`.
     """
+    found = _assemble(kernel, state, x, other, memory)
+    require_agreement(kernel, state, x, other, found)
+    return found
+
+
+def _assemble(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | None) -> dict[str, Any]:
     if jax.device_count() == 1:
         if kernel.host and jax.default_backend() == "cpu":
             return host.assemble(kernel, state, x, other, memory)

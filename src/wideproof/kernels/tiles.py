@@ -53,6 +53,11 @@ class Kernel(ABC):
         return self.rows
 
     @property
+    def family(self) -> tuple[Any, ...]:
+        """What decides which operations `record` and `block` consist of: a name, and functions with a `name`."""
+        return (type(self).__name__,)
+
+    @property
     def host(self) -> bool:
         """Whether `keep` and `block` are mostly large products, and take NumPy arrays too: see `host`."""
         return False

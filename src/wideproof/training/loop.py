@@ -13,14 +13,17 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from wideproof import machine
 from wideproof.networks import Network, gradient, linearize
+from wideproof.training import agreement
 from wideproof.training.objective import Task, training_error
 from wideproof.training.recipe import Recipe
-from wideproof.training.recording import Info, Measure, Records, State, empty, observe, scheduled, write
+from wideproof.training.recording import Info, Measure, Records, State, empty, observe, read, scheduled, write
 
 _MINIBATCHES = 2**31 - 1  # folded into the seed's key; parameters use small numbers
 
@@ -116,7 +119,41 @@ def compiled(
         problem_axes = Problem(x=None, targets=None, fixed=0, step_size=0, seed=0)  # pyright: ignore[reportArgumentType]
         chunk = jax.vmap(chunk, in_axes=(0, problem_axes, None))
     # No compiler options: with vectors of 512 bits XLA was measured to compile a wrong arctan.
-    return jax.jit(chunk, donate_argnums=(0,))
+    program = jax.jit(chunk, donate_argnums=(0,))
+
+    def checked(carry: Carry, problem: Problem, limits: Limits) -> tuple[Carry, Records]:
+        """Run the program; before the first use of its kind in this process, compare one step with NumPy."""
+
+        def check() -> bool:
+            if not agreement.affordable(network, len(problem.x)):
+                agreement.require_right_functions(network)
+                return True
+            return compare(carry, problem, limits)
+
+        if not machine.traced(carry, problem):
+            machine.trusted((*agreement.family(network, recipe, len(problem.x)), batched), check)
+        return program(carry, problem, limits)
+
+    def compare(carry: Carry, problem: Problem, limits: Limits) -> bool:
+        first = jax.tree.map(lambda leaf: leaf[0], carry) if batched else carry
+        copied = jax.tree.map(lambda leaf: jnp.array(np.array(leaf)), carry)  # the loop takes it over
+        after, records = program(copied, problem, limits._replace(chunk_end=jnp.max(carry.step) + 1))
+        own = problem
+        if batched:
+            fixed, step_size, seed = jax.tree.map(lambda leaf: leaf[0], problem[2:])
+            own, after = (
+                Problem(problem.x, problem.targets, fixed, step_size, seed),
+                jax.tree.map(lambda a: a[0], after),
+            )
+        shapes = record_shapes(network, recipe, task, dict(measures), first, own)
+        steps, seen = read(records, shapes, 0 if batched else None)
+        moved = after.trained if after.step > first.step else None
+        loss = float(seen["loss"][0]) if len(steps) else None
+        step = agreement.Step(own.x, own.targets, own.fixed, first.trained, moved, own.step_size, loss)
+        agreement.require_agreement(network, recipe, step)
+        return moved is not None or loss is not None
+
+    return checked
 
 
 def record_shapes(
