@@ -44,7 +44,14 @@ def read_npy(path: Path, *, target: str | int | None = None) -> tuple[np.ndarray
 
 
 def read_npz(path: Path, *, target: str | int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the arrays `x` (or `data`) and `y` (or `target`, `labels`) of an archive, in any case."""
+    """Return the arrays `x` (or `data`) and `y` (or `target`, `labels`) of an archive, in any case.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(Path(folder) / "t.npz", X=np.eye(2), labels=[0, 1])
+    ...     read_npz(Path(folder) / "t.npz")[1].tolist()
+    [0, 1]
+    """
     arrays = _load(path)
     if not isinstance(arrays, dict):
         raise InputError(
@@ -54,7 +61,14 @@ def read_npz(path: Path, *, target: str | int | None = None) -> tuple[np.ndarray
 
 
 def read_inputs(path: Path) -> np.ndarray:
-    """Return the one array of a .npy file, target and all, or the inputs of a .npz archive."""
+    """Return the one array of a .npy file, target and all, or the inputs of a .npz archive.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(Path(folder) / "t.npz", x=np.eye(2), y=[0, 1])
+    ...     read_inputs(Path(folder) / "t.npz").tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     loaded = _load(path)
     return _pick(loaded, INPUT_KEYS, path, "the inputs") if isinstance(loaded, dict) else loaded
 

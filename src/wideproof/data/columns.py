@@ -202,7 +202,7 @@ def _find_dates(fields: Sequence[str], missing: np.ndarray, table: Table, j: int
     first = next(one for one, lost in zip(fields, missing, strict=True) if not lost)
     if not any(c.isdigit() for c in first) or len(first) > 40:
         return None
-    series: Any = pd.Series([None if lost else one for one, lost in zip(fields, missing, strict=True)], dtype="str")
+    series: Any = pd.Series([None if lost else one for one, lost in zip(fields, missing, strict=True)], dtype=object)
     for form in FORMATS:
         if form == "ISO8601" and not series[~missing].str.fullmatch(_ISO).all():
             continue
@@ -244,7 +244,7 @@ def _as_known(known: Column, fields: Sequence[str], missing: np.ndarray, table: 
     else:
         import pandas as pd
 
-        series = pd.Series([None if lost else one for one, lost in zip(fields, missing, strict=True)], dtype="str")
+        series = pd.Series([None if lost else one for one, lost in zip(fields, missing, strict=True)], dtype=object)
         found: Any = pd.to_datetime(series, format=known.format or "ISO8601", errors="coerce", utc=True)
         wrong = [k for k in there if pd.isna(found[k])]
         if not wrong:

@@ -110,7 +110,12 @@ def encode(encoding: Encoding, table: Any) -> np.ndarray:
 
 
 def inputs_of(columns: Sequence[Column], table: Table) -> np.ndarray:
-    """Return the inputs that the columns, at their positions in the table, become."""
+    """Return the inputs that the columns, at their positions in the table, become.
+
+    >>> from wideproof.data.frames import as_table
+    >>> inputs_of([Column("a", 1, "number", 0.5, indicator=True)], as_table(np.array([[1.0, np.nan]]))).tolist()
+    [[0.5, 1.0]]
+    """
     readings = [read_column(table, column.position, column) for column in columns]
     complain(table.source, [problem for reading in readings for problem in reading.problems])
     blocks = [_block(column, reading) for column, reading in zip(columns, readings, strict=True)]

@@ -80,7 +80,7 @@ def fit(
             raise InputError(f"every row of {table.source} has a missing value: fill them in, or use missing='fill'")
         remarks.append(f"dropped {_count(int(holes.sum()), 'row')} with a missing value")
         table, labels = _without(table, holes), labels[~holes]
-        readings = [replace_missing(reading, ~holes) for reading in readings]
+        readings = [_kept(reading, ~holes) for reading in readings]
     columns = tuple(_fit(table.labels[j], j, reading) for j, reading in zip(used, readings, strict=True))
     filled = [(c, int(r.missing.sum())) for c, r in zip(columns, readings, strict=True) if c.indicator]
     encoding = Encoding(
@@ -90,7 +90,7 @@ def fit(
     return Fitted(inputs_of(columns, table), labels, table.rows, encoding)
 
 
-def replace_missing(reading: Reading, keep: np.ndarray) -> Reading:
+def _kept(reading: Reading, keep: np.ndarray) -> Reading:
     """Return the reading of the rows that are kept."""
     return replace(reading, values=reading.values[keep], missing=reading.missing[keep])
 

@@ -107,7 +107,15 @@ def as_pandas(source: Any) -> Any:
 
 
 def read_parquet(path: Path) -> Table:
-    """Return the table of a Parquet file, its rows counted from 0."""
+    """Return the table of a Parquet file, its rows counted from 0.
+
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pd.DataFrame({"a": [1], "b": ["x"]}).to_parquet(Path(folder) / "t.parquet")
+    ...     read_parquet(Path(folder) / "t.parquet").names
+    ('a', 'b')
+    """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
