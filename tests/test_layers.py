@@ -16,7 +16,7 @@ BASE = ("errors", "precision", "storage", "processes", "threads", "machine")
 LAYERS = (BASE, *((name,) for name in
           ("data", "networks", "kernels", "training", "monitors", "papers", "certificates", "planning",
            "report")))  # fmt: skip
-BESIDE = ("sweeps", "estimators", "lab", "cli", "proving")
+BESIDE = ("sweeps", "estimators", "lab", "cli", "doctor", "proving")
 OPEN = ("__init__", "__main__")  # the front door and `python -m wideproof` may import anything
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 

@@ -89,7 +89,7 @@ def require_agreement(what: str, found: Any, expected: Any, within: float, funct
 
 def require_function(function: Any) -> None:
     """Raise `MachineError` if a function (with a `name`) or its derivative, compiled for 1003 points, is wrong."""
-    error, said = _error(function)
+    error, said = function_error(function)
     if not error <= FUNCTION_ERROR:
         raise MachineError(
             f"this machine's compiled {function.name} is wrong by {error:.3g} (NumPy says {said:.6g}): "
@@ -103,7 +103,7 @@ FUNCTION_ERROR = 1e-10
 _POINTS = np.linspace(-6.1, 5.0, 1003)  # whole registers and a remainder
 
 
-def _error(function: Any) -> tuple[float, float]:
+def function_error(function: Any) -> tuple[float, float]:
     """Return how far a compiled function and its derivative are off, and what NumPy says there."""
 
     def both(z: Any) -> Any:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from wideproof.cli.audit import audit_command
 from wideproof.cli.check import check_command, cite_command, errata_command
+from wideproof.cli.doctor import doctor_command
 from wideproof.cli.gram import gram_command
 from wideproof.cli.listing import data_command, losses_command, networks_command
 from wideproof.cli.plan import plan_command
@@ -49,6 +50,7 @@ app.command("networks")(networks_command)
 app.command("losses")(losses_command)
 app.command("data")(data_command)
 app.command("cite")(cite_command)
+app.command("doctor")(doctor_command)
 
 
 @app.callback(invoke_without_command=True)
