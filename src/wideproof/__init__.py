@@ -2,6 +2,11 @@
 
 import wideproof as wp
 
+proof = wp.prove("measurements.csv", "price")
+print(proof)
+
+Or step by step:
+
 data = wp.prepare(wp.load("digits", classes=(0, 1), limit=200), "whiten,unit")
 network = wp.build("fully-connected", data.input_shape, data.target_shape, width=256, depth=3, activation="tanh")
 run = wp.train(network, data, wp.Recipe(target_loss=1e-6))
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     from wideproof.kernels import spectrum as spectrum
     from wideproof.networks import build as build
     from wideproof.planning import plan as plan
+    from wideproof.proving import Proof as Proof
+    from wideproof.proving import choose as choose
     from wideproof.proving import prove as prove
     from wideproof.training import Recipe as Recipe
     from wideproof.training import Run as Run
@@ -40,7 +47,8 @@ _HOME = {
     "audit": "data", "load": "data", "prepare": "data", "InputError": "errors", "build": "networks",
     "Recipe": "training", "Run": "training", "resume": "training", "train": "training", "train_many": "training",
     "gram": "kernels", "limit_gram": "kernels", "predict": "kernels", "spectrum": "kernels",
-    "plan": "planning", "certify": "certificates", "prove": "proving",
+    "plan": "planning", "certify": "certificates", "prove": "proving", "choose": "proving",
+    "Proof": "proving",
     "NTKClassifier": "estimators", "NTKKernel": "estimators", "NTKRegressor": "estimators",
     "WideNetClassifier": "estimators", "WideNetRegressor": "estimators",
 }  # fmt: skip

@@ -115,6 +115,30 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise
 
 
+@contextlib.contextmanager
+def replace_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder that takes the place of `path` at the end; the old one is removed only then.
+
+    Whoever is killed in between leaves the old folder, the new one, or none: never a part of one.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    old = None
+    try:
+        yield temporary
+        os.chmod(temporary, 0o755)
+        if path.exists():
+            old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
+            os.rename(path, old / path.name)
+        os.rename(temporary, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another folder") from error
+    finally:
+        for rest in (temporary, old):
+            if rest is not None:
+                shutil.rmtree(rest, ignore_errors=True)
+
+
 def _remove_empty(folders: list[Path]) -> None:
     for folder in folders:
         with contextlib.suppress(OSError):

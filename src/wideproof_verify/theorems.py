@@ -48,7 +48,7 @@ LOGISTIC = (
 
 def short(value: float, rounding: str) -> str:
     """Return six digits, rounded to the side on which the sentence stays true."""
-    return f"{float(Context(prec=6, rounding=rounding).create_decimal(value)):.6g}"
+    return f"{Context(prec=6, rounding=rounding).create_decimal(value).normalize():.6g}"
 
 
 class NotProvedError(Exception):

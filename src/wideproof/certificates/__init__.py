@@ -7,7 +7,6 @@ from wideproof.certificates.certificate import load_certificate as load_certific
 from wideproof.certificates.certifying import certify as certify
 from wideproof.certificates.classify import certify_classifier as certify_classifier
 from wideproof.certificates.polishing import polish as polish
-from wideproof.certificates.proof import Proof as Proof
 from wideproof.certificates.scales import scale_needed as scale_needed
 from wideproof.certificates.widths import doubled as doubled
 from wideproof.certificates.widths import width_needed as width_needed

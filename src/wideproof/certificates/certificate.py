@@ -63,12 +63,16 @@ class Certificate:
     def save(self, folder: str | Path) -> Path:
         """Write the certificate to a new folder and return its path."""
         folder = Path(folder)
+        with new_folder(folder) as new:
+            self.write(new)
+        return folder
+
+    def write(self, folder: Path) -> None:
+        """Write the two files into a folder that exists."""
         content, document = self._files()
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        with new_folder(folder) as new:
-            write_bytes(new / ARRAYS, content)
-            write_bytes(new / DOCUMENT, text.encode())
-        return folder
+        write_bytes(folder / ARRAYS, content)
+        write_bytes(folder / DOCUMENT, text.encode())
 
     def is_in(self, folder: str | Path) -> bool:
         """Return whether `folder` holds this very certificate: the same claims about the same arrays."""

@@ -1,7 +1,7 @@
 """The command line: parse, call one function, print its value.
 
 Exit codes answer the question that was asked: 0 yes, 1 no, 2 could not tell (bad input included); 3 says that a process
-of a shared job was lost.
+of a shared job was lost, 4 that something happened which nobody expected.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from wideproof.cli.doctor import doctor_command
 from wideproof.cli.gram import gram_command
 from wideproof.cli.listing import data_command, losses_command, networks_command
 from wideproof.cli.plan import plan_command
-from wideproof.cli.prove import prove_command
+from wideproof.cli.prove import predict_command, prove_command
 from wideproof.cli.sweep import sweep_command
 from wideproof.cli.train import resume_command, show_command, train_command
 from wideproof.cli.verify import verify_command
 from wideproof.errors import InputError, JobError
 
 INTERRUPTED = 130  # what Typer makes of Ctrl-C
+UNEXPECTED = 4
 
 app = typer.Typer(
     name="wideproof",
@@ -36,6 +37,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("prove")(prove_command)
+app.command("predict")(predict_command)
 app.command("verify")(verify_command)
 app.command("audit")(audit_command)
 app.command("plan")(plan_command)
@@ -82,11 +84,24 @@ def main() -> None:
         sys.exit(2)
     except OSError as error:  # a path that the system cannot even look at, such as a name that is too long
         _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or error}; choose another path")
+    except MemoryError:
+        _fail("this needs more memory than there is: take fewer rows (--limit) or a smaller network")
+    except Exception as error:
+        _unexpected(error)
 
 
 def _interrupted() -> NoReturn:
     typer.echo("interrupted: there is no result yet; the same command starts again", err=True)
     sys.exit(2)
+
+
+def _unexpected(error: Exception) -> NoReturn:
+    """End with a code of its own: 1 would be an answer."""
+    import traceback
+
+    typer.echo("".join(traceback.format_exception(error)), err=True)
+    what = f"{type(error).__name__}: {error}"
+    _fail(f"nobody expected this ({what}): please report it with the lines above and the command", UNEXPECTED)
 
 
 def _fail(sentence: str, code: int = 2) -> NoReturn:

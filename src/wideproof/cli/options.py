@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,6 +37,8 @@ Header = Annotated[
 ]
 Kind = Annotated[str | None, typer.Option(help="Read the examples as vectors, images or sequences.")]
 Task = Annotated[str, typer.Option(help="auto, binary, multiclass or regression.")]
+Missing = Annotated[str, typer.Option(help="Missing inputs: fill (and mark), drop the row, or error.")]
+KeepIds = Annotated[bool, typer.Option("--keep-ids", help="Keep columns that look like row numbers or names.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 DEFAULT_WIDTH = 256
@@ -55,6 +58,33 @@ Trained = Annotated[str | None, typer.Option(help="Parts to train, as in hidden,
 Reduction = Annotated[str, typer.Option(help="auto, half_sum or mean.")]
 
 
+def loading(
+    target: str | None,
+    classes: str | None,
+    limit: int | None,
+    header: bool | None,
+    kind: str | None,
+    task: str,
+    missing: str = "fill",
+    keep_ids: bool = False,
+) -> dict[str, Any]:
+    """Return the arguments of `load` that the options stand for."""
+    for name, value, allowed in (
+        ("--kind", kind, (None, "vectors", "images", "sequences")),
+        ("--task", task, ("auto", "binary", "multiclass", "regression")),
+        ("--missing", missing, ("fill", "drop", "error")),
+    ):
+        if value not in allowed:
+            words = [word for word in allowed if word]
+            raise InputError(f"{name} is {', '.join(words[:-1])} or {words[-1]}, got {value!r}")
+    return {
+        "target": _position(target),
+        "classes": None if classes is None else [part.strip() for part in classes.split(",") if part.strip()],
+        "limit": limit, "header": "auto" if header is None else header, "kind": kind, "task": task,
+        "missing": missing, "keep_ids": keep_ids,
+    }  # fmt: skip
+
+
 def find_data(
     source: str,
     target: str | None,
@@ -67,19 +97,16 @@ def find_data(
     """Load the data set that the options describe."""
     from wideproof.data import load
 
-    if kind not in (None, "vectors", "images", "sequences"):
-        raise InputError(f"--kind is vectors, images or sequences, got {kind!r}")
-    if task not in ("auto", "binary", "multiclass", "regression"):
-        raise InputError(f"--task is auto, binary, multiclass or regression, got {task!r}")
-    return load(
-        source,
-        target=_position(target),
-        classes=None if classes is None else [part.strip() for part in classes.split(",") if part.strip()],
-        limit=limit,
-        header="auto" if header is None else header,
-        kind=kind,  # pyright: ignore[reportArgumentType]
-        task=task,  # pyright: ignore[reportArgumentType]
-    )
+    return load(source, **loading(target, classes, limit, header, kind, task))
+
+
+def whole_number(text: str, option: str, word: str) -> int | None:
+    """Return a number of at least 1, or None for the `word`."""
+    if text == word:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise InputError(f"{option} is {word} or a whole number of at least 1, got {text!r}")
+    return int(text)
 
 
 def find_problem(
@@ -138,9 +165,7 @@ def number_or_word(text: str) -> float | str:
 
 
 def _position(target: str | None) -> str | int | None:
-    if target is not None and target.lstrip("-").isdigit():
-        return int(target)
-    return target
+    return int(target) if target is not None and re.fullmatch(r"-?[0-9]+", target) else target
 
 
 def print_json(value: Any) -> None:

@@ -11,6 +11,8 @@ depend on how many rows there are, so a row gives the same bits alone, in a batc
 | `whiten`        | vectors         | PCA whitening, without singular values <= 1e-10 of the largest       |
 | `unit`          | vectors, images | $x / \lVert x \rVert$ (Frobenius norm for images)                    |
 | `constant(mu)`  | vectors         | $(\sqrt{1-\mu^2} x/\lVert x \rVert, \mu)$, $\mu^2 = 1/2$ if not given |
+| `sphere(r)`     | vectors         | $r\,(x, \beta) / \lVert (x, \beta) \rVert$: norm r (1 if not given), no two rows become one |
+| `lift(D)`       | vectors         | $\sqrt{2/D} \cos(\Omega^\top x + b)$: D random Fourier features (1024 if not given) |
 | `pad`           | sequences       | first token of norm 1, last coordinate $1/\sqrt2$: two more columns  |
 | `token_norm`    | sequences       | divide by the largest token norm                                     |
 | `scale_targets` | regression      | $(y - \text{mean}) / \text{std}$ in each output                      |
@@ -33,10 +35,12 @@ from wideproof.data.dataset import (
     require_finite,
 )
 from wideproof.data.labels import label_name
+from wideproof.data.repeats import distinct
 from wideproof.data.step import Step as Step
 from wideproof.errors import InputError
 
 RANK_TOLERANCE = 1e-10
+NEIGHBOURS, LOW_QUANTILE = 1000, 0.1  # how many points a lift looks at, and which of their distances it takes
 PAPERS_NEED: dict[str, tuple[str, ...]] = {
     "du2019": ("unit",),
     "zou2018": ("constant",),
@@ -86,6 +90,16 @@ def prepare(data: _AnyData, steps: str | Sequence[str]) -> _AnyData:
         else:
             data = _against_rest(data, step, done)
     return data
+
+
+def merges(data: AnyDataset, prepared: AnyDataset) -> bool:
+    """Return whether a preparation has made different inputs equal: what is proved then is about the preparation.
+
+    >>> data = Dataset([[1.0, 1.0], [2.0, 2.0]], [1, -1], "binary")
+    >>> merges(data, prepare(data, "unit")), merges(data, prepare(data, "sphere"))
+    (True, False)
+    """
+    return distinct(prepared).n < distinct(data).n
 
 
 def apply(preparation: Sequence[Step], x: object) -> np.ndarray:
@@ -214,6 +228,43 @@ def _constant(step: Step, x: np.ndarray) -> np.ndarray:
     return np.column_stack([np.sqrt((1 - mu) * (1 + mu)) * _on_sphere(x), np.full(len(x), mu)])
 
 
+def _fit_sphere(data: AnyDataset, argument: str) -> Step:
+    try:
+        radius = float(argument) if argument else 1.0
+    except ValueError:
+        radius = float("nan")
+    if not 0 < radius < np.inf:
+        raise InputError(f"`sphere` needs a radius > 0, got '{argument}': try sphere(4)")
+    beta = float(np.sqrt(np.mean(np.square(_norms(data.x))))) or 1.0
+    return Step("sphere", (("radius", radius), ("beta", beta)))
+
+
+def _sphere(step: Step, x: np.ndarray) -> np.ndarray:
+    return step.setting("radius") * _on_sphere(np.column_stack([x, np.full(len(x), step.setting("beta"))]))
+
+
+def _fit_lift(data: AnyDataset, argument: str) -> Step:
+    """Draw the frequencies of a Gaussian kernel whose width is a low quantile of nearest-neighbour distances."""
+    from sklearn.kernel_approximation import RBFSampler
+    from sklearn.neighbors import NearestNeighbors
+
+    if argument and not (argument.isascii() and argument.isdigit() and int(argument) > 0):
+        raise InputError(f"`lift` needs a number of features, got '{argument}': try lift(1024)")
+    points = np.unique(data.x, axis=0)
+    points = points[np.linspace(0, len(points) - 1, min(len(points), NEIGHBOURS)).astype(int)]
+    if len(points) < 2:
+        raise InputError(f"all rows of '{data.name}' are equal, so `lift` has no distance to go by: leave it out")
+    nearest = NearestNeighbors(n_neighbors=2).fit(points).kneighbors(points)[0][:, 1]
+    width = max(float(np.quantile(nearest, LOW_QUANTILE)), 1e-3 * float(np.median(nearest)))
+    drawn = RBFSampler(gamma=1 / (2 * width**2), n_components=int(argument or 1024), random_state=0).fit(points)
+    return Step("lift", (("width", width),), (("omega", drawn.random_weights_), ("phase", drawn.random_offset_)))
+
+
+def _lift(step: Step, x: np.ndarray) -> np.ndarray:
+    phase = step.array("phase")
+    return np.sqrt(2 / len(phase)) * np.cos(_product(x, step.array("omega")) + phase)
+
+
 def _largest(tokens: np.ndarray) -> float:
     return float(_norms(tokens.reshape(-1, tokens.shape[-1])).max()) or 1.0
 
@@ -268,6 +319,8 @@ STEPS = {
     "whiten": "subtract the mean and rotate to uncorrelated columns of equal variance (PCA)",
     "unit": "scale every example to norm 1 (Du, Frei)",
     "constant": "scale to norm 1 with a constant last coordinate; constant(0.5) sets it (Zou)",
+    "sphere": "append a constant coordinate and scale to norm 1, or to r by sphere(r); keeps different rows different",
+    "lift": "random Fourier features as wide as near neighbours are apart: every row becomes nearly orthogonal to others",
     "pad": "pad and scale tokens as the recurrent network's theorem asks (Allen-Zhu)",
     "token_norm": "scale all tokens so that the longest has norm 1",
     "scale_targets": "shift and scale real targets to mean 0 and deviation 1",
@@ -291,6 +344,8 @@ _RECIPES: dict[str, _Recipe] = {
         "use `pad` or `token_norm`",
     ),
     "constant": _Recipe(_fit_constant, _constant, ("vectors",), "use `unit` for images, `pad` for sequences", True),
+    "sphere": _Recipe(_fit_sphere, _sphere, ("vectors",), "use `unit` for images, `pad` for sequences", True),
+    "lift": _Recipe(_fit_lift, _lift, ("vectors",), "use `standardize`", True),
     "pad": _Recipe(_fit_pad, _pad, ("sequences",), "use `unit` or `constant`, or load it as sequences"),
     "token_norm": _Recipe(
         lambda data, argument: Step("token_norm", (("largest", _largest(data.x)),)),

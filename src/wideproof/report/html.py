@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wideproof.certificates.proof import Proof
 from wideproof.report import proof_words as words
 from wideproof.report.figures import save_figure
 from wideproof.report.proof_figures import EXPECTED, POLISHED, PROVEN, RUN, TEXT, Drawn, draw
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from matplotlib.figure import Figure
 
+    from wideproof.proving.proof import Proof
+
 # The figures' colours, by the names that the template's light and dark styles give them.
 THEMED = {RUN: "run", EXPECTED: "expected", POLISHED: "polished", PROVEN: "proven", TEXT: "text"}
-REPORT, FIGURES = "report.html", "figures"
+REPORT, FIGURES, CONTRADICTIONS = "report.html", "figures", "contradictions.csv"
 
 
 def proof_html(proof: Proof) -> str:
@@ -40,8 +42,31 @@ def save_report(proof: Proof, folder: str | Path) -> Path:
     for name, drawn in figures.items():
         for kind in ("svg", "png"):
             save_figure(drawn.figure, folder / FIGURES / f"{name}.{kind}")
+    if rows := words.clashes(proof):
+        write_bytes(folder / CONTRADICTIONS, _contradictions(rows, words.row_word(proof)).encode())
     write_bytes(folder / REPORT, page.encode())
     return folder / REPORT
+
+
+def _contradictions(clashes: list[words.Clash], word: str) -> str:
+    sink = io.StringIO()
+    table = csv.writer(sink, lineterminator="\n")
+    table.writerow(["group", word, "target"])
+    for k, clash in enumerate(clashes, 1):
+        table.writerows([k, number, target] for number, target in zip(clash.rows, clash.targets, strict=True))
+    return sink.getvalue()
+
+
+def proof_card(proof: Proof) -> str:
+    """Return the verdict and the loss as a piece of HTML for notebooks."""
+    from markupsafe import escape
+
+    drawn = draw(proof).get("loss")
+    picture = inline_svg(drawn.figure, "loss", drawn.title) if drawn is not None else ""
+    for name, colour in {name: colour for colour, name in THEMED.items()}.items():
+        picture = picture.replace(f"var(--{name})", colour)
+    lines = "".join(f"<p>{escape(str(estimate))}</p>" for estimate in proof.estimates)
+    return f'<div style="max-width: 40em"><p><strong>{escape(words.headline(proof))}</strong></p>{lines}{picture}</div>'
 
 
 def _render(proof: Proof, figures: dict[str, Drawn]) -> str:
@@ -55,6 +80,8 @@ def _render(proof: Proof, figures: dict[str, Drawn]) -> str:
             headline=words.headline(proof),
             meaning=words.meaning(proof),
             obstacle=words.obstacle(proof),
+            clashes=words.clashes(proof),
+            row_word=words.row_word(proof),
             figures=[(name, drawn, inline_svg(drawn.figure, name, drawn.title)) for name, drawn in figures.items()],
             numbers=numbers,
             verified=any(row.found for row in numbers),

@@ -5,19 +5,25 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from wideproof.certificates.proof import Proof
 from wideproof.report import proof_words as words
 from wideproof.report.html import REPORT
 from wideproof.report.terminal import curve
 
+if TYPE_CHECKING:
+    from wideproof.proving.proof import Proof
+
 COLUMNS = 100
+LISTED = 10  # contradicting rows that are named
 _MAIN = ("ρ", "s", "Λ", "R", "h", "η", "ησ²", "ε", "k", "L*")
 
 
 def proof_text(proof: Proof) -> str:
     """Return the proof's result as text of at most 100 columns; only a long path is never broken."""
     parts = [_wrapped(words.headline(proof))]
+    parts += [_wrapped(str(estimate)) for estimate in proof.estimates]
+    parts += [_clashes(proof)] if proof.groups.least > 0 else []
     obstacle = words.obstacle(proof)
     if obstacle is not None and obstacle["advice"]:
         parts.append(
@@ -32,10 +38,28 @@ def proof_text(proof: Proof) -> str:
     verdict = proof.verdict
     if verdict is not None:
         parts.append(f"Independent verifier: {verdict.answer} ({verdict.precision} bits, {verdict.seconds:.3g} s).")
+    if proof.seconds:
+        parts.append("seconds: " + ", ".join(f"{name} {took:.1f}" for name, took in proof.seconds.items()))
     if proof.folder is not None:
         again = [f"verify again  {line}" for line in words.commands(proof)[:1]]
         parts.append("\n".join([f"report        {proof.folder / REPORT}", *again]))
     return "\n\n".join(parts)
+
+
+def _clashes(proof: Proof) -> str:
+    """Name the first rows that contradict each other, as they are numbered in the source."""
+    found, word = words.clashes(proof), words.row_word(proof)
+    lines, shown = [], 0
+    for clash in found:
+        if shown >= LISTED:
+            break
+        pairs = list(zip(clash.rows, clash.targets, strict=True))[: LISTED - shown]
+        shown += len(pairs)
+        lines.append(_wrapped("equal inputs: " + "; ".join(f"{word} {row} is {target}" for row, target in pairs), "  "))
+    total = sum(len(clash.rows) for clash in found)
+    if total > shown:
+        lines.append(f"and {total - shown} more rows: all of them in the report and in contradictions.csv")
+    return "\n".join(lines)
 
 
 def _wrapped(text: str, indent: str = "") -> str:

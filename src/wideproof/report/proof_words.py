@@ -6,17 +6,22 @@ import platform
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
 
 from wideproof.certificates.certificate import ASSUMPTIONS
-from wideproof.certificates.proof import Proof, toward
+
+if TYPE_CHECKING:
+    from wideproof.proving.proof import Proof
 
 Outcome = Literal["proved", "impossible", "not proved"]
 # What the verifier relies on, whoever wrote the certificate and however.
 TRUST = (
-    "the verifier's own source, Python and the ball arithmetic of Arb; the prover is not trusted",
+    "the verifier's own source, Python, the ball arithmetic of Arb, and that float64 rounds as IEEE 754 says; the prover "
+    "is not trusted",
     "the statement is about gradient descent in exact arithmetic: a computer that rounds stalls at its rounding level",
 )
 # symbol, name in words; in the order of the table.
@@ -38,7 +43,9 @@ _NAMES = {
     "newton_radius": ("R′", "how far away weights with zero loss are, at most"),
     "margin": ("γ", "least margin, at least; above 0 every example is on the right side"),
     "loss": ("L", "loss at the anchor, at most"),
-    "least_loss": ("L*", "loss of every network, at least"),
+    "distinct": ("", "different inputs among the rows"),
+    "least_loss": ("L*", "loss of every function of the inputs, at least"),
+    "least_loss_at_most": ("", "the same least loss, at most"),
     "groups": ("", "groups of equal inputs with different targets"),
 }
 
@@ -58,19 +65,35 @@ _PAPERS = {"du2019": "Du et al. 2019", "zou2018": "Zou et al. 2018", "allenzhu20
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def shown(value: float, digits: int = 6) -> str:
-    """Return a number as people write it.
+def shown(value: float, digits: int = 6, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Return a number as people write it, rounded to the side on which the sentence about it stays true.
 
     >>> shown(4.65e-09, 3), shown(0.25), shown(1500000.0, 2), shown(1e-12)
     ('4.65×10⁻⁹', '0.25', '1.5×10⁶', '10⁻¹²')
+    >>> shown(0.038867, 3, ROUND_FLOOR), shown(4.9411e-05, 3, ROUND_CEILING), shown(5e-324, 6, ROUND_FLOOR)
+    ('0.0388', '4.95×10⁻⁵', '4.94065×10⁻³²⁴')
     """
     if isinstance(value, int):
         return str(value)
-    mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
-    if not exponent:
-        return mantissa
-    power = f"10{str(int(exponent)).translate(_RAISED)}"
-    return power if mantissa == "1" else f"{mantissa}×{power}"
+    if not np.isfinite(value):
+        return str(value)
+    near = Context(prec=digits, rounding=rounding).create_decimal(value)
+    power = near.adjusted() if near else 0
+    if -5 < power < digits:
+        text = f"{near:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    mantissa = f"{near.scaleb(-power):f}"
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    raised = f"10{str(power).translate(_RAISED)}"
+    return raised if mantissa == "1" else f"{mantissa}×{raised}"
+
+
+# Claims that are lower bounds are rounded down, upper bounds up.
+_ROUNDED = {
+    **dict.fromkeys(("rho", "S", "lipschitz", "radii", "h", "b", "epsilon", "D", "newton_h", "newton_radius", "loss",
+                     "least_loss_at_most"), ROUND_CEILING),
+    **dict.fromkeys(("s", "sigma", "eta", "rate", "margin", "least_loss", "kappa"), ROUND_FLOOR),
+}  # fmt: skip
 
 
 def counted(count: int, noun: str) -> str:
@@ -111,11 +134,44 @@ def outcome(proof: Proof) -> Outcome:
 
 
 def headline(proof: Proof) -> str:
-    """Return the verdict in one sentence for everybody; what exactly is in the way stands in `obstacle`."""
-    found = proof.attempt.obstacle
-    if outcome(proof) == "not proved" and proof.verdict is None and found is not None and found.quantity in _OBSTACLES:
+    """Return the verdict in one sentence or two for everybody; what exactly is in the way stands in `obstacle`."""
+    found, n, name = proof.attempt.obstacle, proof.data.n, proof.data.name
+    if proof.proved:
+        assert proof.attempt.descent is not None
+        share = f"{shown(100 * proof.attempt.descent.rate, 3, ROUND_FLOOR)} %"
+        weights = _weights(proof)
+        if proof.groups.least > 0:
+            rows = counted(len(proof.groups.contradicting), "row")
+            least = shown(proof.groups.least_loss[0], 4, ROUND_FLOOR)
+            return (
+                f"Proved: gradient descent reaches a global minimum from {weights}. {rows[:1].upper()}{rows[1:]} of "
+                f"{n} {'has' if rows.startswith('1 ') else 'have'} an equal row with another target, so no function "
+                f"fits them all: the least loss is {least}, and it is reached."
+            )
+        return (
+            f"Proved: from {weights}, gradient descent fits all {n} rows of {name} exactly; its error shrinks by at "
+            f"least {share} a step."
+        )
+    if proof.impossible:
+        least = shown(proof.groups.least_loss[0], 4, ROUND_FLOOR)
+        as_given = ", ".join(map(str, proof.data.preparation))
+        given = f"{name}, prepared by {as_given}" if as_given else name
+        return f"Proved impossible: no network fits {given}; the loss stays at {least} or more."
+    if proof.verdict is not None:
+        return f"Not proved: the independent verifier refused the certificate ({proof.verdict.reason})."
+    if found is not None and found.quantity in _OBSTACLES:
         return f"Not proved: {_OBSTACLES[found.quantity][0]}."
-    return proof.headline
+    return f"Not proved: {found}."
+
+
+def _weights(proof: Proof) -> str:
+    """Say which weights, and how far polishing moved them in units of their length."""
+    polished = proof.polished
+    if polished is None or not polished.steps or proof.run is None:
+        return "the trained weights" if proof.run is not None and proof.run.step else "the initial weights"
+    trained = [np.asarray(proof.run.params[key], float) for key in proof.network.trained_names]
+    size = float(np.sqrt(sum(float(np.sum(np.square(weight))) for weight in trained)))
+    return f"the trained weights, polished by {shown(100 * polished.moved / size, 2, ROUND_CEILING)} % of their length"
 
 
 def anchor(proof: Proof) -> str:
@@ -125,8 +181,15 @@ def anchor(proof: Proof) -> str:
     if not steps and not polished:
         return "the initial weights, before any training"
     parts = [f"{counted(steps, 'step')} of training"] * bool(steps)
-    parts += [f"{counted(polished, 'Gauss-Newton step')} (polishing)"] * bool(polished)
+    parts += [f"{_polishing(proof)} (polishing)"] * bool(polished)
     return f"the weights after {' and '.join(parts)}"
+
+
+def _polishing(proof: Proof) -> str:
+    assert proof.polished is not None
+    if proof.polished.kind == "read-out":
+        return "the shortest step of the output layer that fits the targets"
+    return counted(proof.polished.steps, "Gauss-Newton step")
 
 
 def meaning(proof: Proof) -> list[tuple[str, str]]:
@@ -136,10 +199,10 @@ def meaning(proof: Proof) -> list[tuple[str, str]]:
     if proof.proved and verdict is not None and found is not None:
         return [
             ("What is proved", "Gradient descent on the squared training loss, with any step size up to "
-             f"{shown(toward(found.eta, 3, ROUND_FLOOR), 3)}, drives the loss on these {n} examples to exactly zero, a "
-             "global minimum. On the "
-             "way, however long it is, the weights never move farther than "
-             f"{shown(toward(found.radius, 3, ROUND_CEILING), 3)} from where they are."),
+             f"{shown(found.eta, 3, ROUND_FLOOR)}, drives the loss on these {n} rows to {_goal(proof)}. On the way, however "
+             f"long it is, the weights never move farther than {shown(found.radius, 3, ROUND_CEILING)} from where they are."
+             + (f" The rows were prepared first, by {', '.join(map(str, proof.data.preparation))}, which keeps different "
+                "rows different." if proof.data.preparation else "")),
             ("From which weights", f"From {anchor(proof)}: the “anchor”, stored in the certificate. How they were "
              "found does not matter to the proof."),
             ("How sure it is", "It is a mathematical proof, not a measurement: an independent program recomputed every "
@@ -174,19 +237,55 @@ def meaning(proof: Proof) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
+def _goal(proof: Proof) -> str:
+    if not proof.groups.least:
+        return "exactly zero, a global minimum"
+    return (f"{shown(proof.groups.least_loss[0], 6, ROUND_FLOOR)}, a global minimum: contradicting rows leave no function "
+            "less")  # fmt: skip
+
+
+class Clash(NamedTuple):
+    """Rows with one input and several targets, as they are numbered in the source."""
+
+    rows: tuple[int, ...]
+    targets: tuple[str, ...]
+
+
+def clashes(proof: Proof) -> list[Clash]:
+    """Return the groups of rows that contradict each other, in the order of the source."""
+    data, groups = proof.data, proof.groups
+    numbers = data.rows if data.rows is not None else np.arange(data.n)
+    labels, found = data.labels, []
+    for g in np.flatnonzero(groups.clashing):
+        members = np.flatnonzero(groups.place == g)
+        if labels is not None:
+            plain = ("-1", "1") if data.task == "binary" else tuple(map(str, range(data.y.shape[-1])))
+            targets = [str((data.classes or plain)[labels[i]]) for i in members]
+        else:
+            targets = [", ".join(f"{v:.6g}" for v in np.ravel(data.y[i])) for i in members]
+        found.append(Clash(tuple(int(numbers[i]) for i in members), tuple(targets)))
+    return found
+
+
+def row_word(proof: Proof) -> str:
+    """Return what the numbers of rows count: lines of a text file, or rows from 0."""
+    encoding, rows = proof.data.encoding, proof.data.rows
+    return "line" if encoding is not None and rows is not None and len(rows) and rows.min() > 0 else "row"
+
+
 def obstacle(proof: Proof) -> dict[str, Any] | None:
     """Return what is in the way, its value, what is needed, and what would change it; `None` if nothing is."""
     found, verdict = proof.attempt.obstacle, proof.verdict
     if proof.proved:
         return None
-    advice = list(dict.fromkeys([*(found.advice if found else ()), *proof.advice]))
+    advice = list(found.advice) if found else []
     if found is not None:
         _, name, compared = _OBSTACLES.get(found.quantity, ("", found.quantity, ""))
         needed = f"{compared} {shown(found.needed, 4)}" if compared else ""
         return {
             "reason": found.reason,
             "name": name,
-            "value": shown(found.value, 4),
+            "value": shown(found.value, 4, ROUND_FLOOR),
             "needed": needed,
             "advice": advice,
         }
@@ -206,7 +305,7 @@ def numbers(proof: Proof) -> list[Number]:
     if at is None:
         return []
     values = {"rho": at.residual, "s": at.s, "S": at.S, "h": proof.attempt.h}
-    return [Number(*_NAMES[name], shown(value), "") for name, value in values.items()]
+    return [Number(*_NAMES[name], shown(value, 6, _ROUNDED[name]), "") for name, value in values.items()]
 
 
 def checks(proof: Proof) -> list[Row]:
@@ -282,8 +381,9 @@ def _number(name: str, claims: Mapping[str, Any], checked: Iterable[tuple[str, f
         return Number(symbol, words, str(len(value)), "")
     if isinstance(value, list | tuple):
         value, key = value[-1], f"Λ_{len(value)}" if name == "lipschitz" else f"t_{len(value)}"
-    found = (shown(row[2]) for row in checked if _bounds(row[0], key))
-    return Number(symbol, words, shown(value) if _is_number(value) else str(value), next(found, ""))
+    side = _ROUNDED.get(name, ROUND_HALF_EVEN)
+    found = (shown(row[2], 6, side) for row in checked if _bounds(row[0], key))
+    return Number(symbol, words, shown(value, 6, side) if _is_number(value) else str(value), next(found, ""))
 
 
 def _bounds(check: str, key: str) -> bool:

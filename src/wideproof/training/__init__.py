@@ -14,6 +14,7 @@ from wideproof.training.recording import State as State
 from wideproof.training.run import Run as Run
 from wideproof.training.step_size import step_size_for as step_size_for
 from wideproof.training.train import Progress as Progress
+from wideproof.training.train import extend as extend
 from wideproof.training.train import resume as resume
 from wideproof.training.train import train as train
 from wideproof.training.train import train_many as train_many

@@ -61,6 +61,7 @@ def train(
     folder: str | Path | None = None,
     checkpoint_seconds: float = 30.0,
     progress: Callable[[Progress], None] | None = None,
+    start: Run | None = None,
 ) -> Run:
     """Train `network` on `data` by gradient descent or SGD, as `recipe` says.
 
@@ -70,6 +71,7 @@ def train(
     folder : where to keep checkpoints; the run can be resumed from there with the same result, bit for bit.
     checkpoint_seconds : least time between two checkpoints.
     progress : called after each chunk of steps.
+    start : the run at step 0 where `begin` has made it already, with the same network, data and start.
 
     Returns
     -------
@@ -87,7 +89,7 @@ def train(
     """
     recipe = recipe or Recipe()
     with stop_request():
-        run = begin(network, data, recipe)
+        run = begin(network, data, recipe) if start is None else dataclasses.replace(start, recipe=recipe)
         if folder is not None:
             with new_folder(Path(folder)) as new:
                 save_start(new, run)
@@ -122,6 +124,21 @@ def resume(
         return run
     with stop_request():
         return _drive([run], record or {}, folder, checkpoint_seconds, progress)[0]
+
+
+@double
+def extend(
+    run: Run, steps: int, folder: Path, progress: Callable[[Progress], None] | None = None
+) -> Run:
+    """Go on with a run that is in memory, up to `steps` in all, and keep it in its `folder`; as `resume` does."""
+    run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
+    save_description(folder, run)
+    if run.status is Status.LIMIT and run.step < steps:
+        run = _reopen(run)
+    if run.status is not Status.RUNNING:
+        return run
+    with stop_request():
+        return _drive([run], {}, folder, 30.0, progress)[0]
 
 
 @double

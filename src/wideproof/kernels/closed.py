@@ -1,0 +1,67 @@
+r"""Infinite-width Gram matrices in closed form and plain NumPy, for fully-connected networks with erf or ReLU.
+
+With $\Sigma^{(0)} = X X^\top$ and the dual $T(\Sigma) = c_\sigma \mathbb{E}[\sigma(u)\sigma(v)]$, $(u, v) \sim N(0, \Sigma)$,
+
+$$ \Sigma^{(h)} = T(\Sigma^{(h-1)}), \quad \Theta^{(0)} = 0, \quad
+   \Theta^{(h)} = (\Theta^{(h-1)} + \Sigma^{(h-1)}) \circ T'(\Sigma^{(h-1)}), \quad G = \Sigma^{(H)} + \Theta^{(H)} . $$
+
+Nothing is compiled: this is what choosing a network looks at, many small matrices in a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from wideproof.networks.fully_connected import FullyConnected
+
+
+class Closed(NamedTuple):
+    """The part of the read-out, $\\Sigma^{(H)}$, and the sum over all weights."""
+
+    read_out: np.ndarray
+    total: np.ndarray
+
+
+Duals = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def _erf(sigma: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Williams: (2/π) asin(2 Σ_ij / √((1 + 2 Σ_ii)(1 + 2 Σ_jj))), and its derivative's counterpart."""
+    size = np.multiply.outer(1 + 2 * diagonal, 1 + 2 * diagonal)
+    cosine = np.clip(2 * sigma / np.sqrt(size), -1, 1)
+    return 2 / np.pi * np.arcsin(cosine), 4 / np.pi / np.sqrt(size - np.square(2 * sigma))
+
+
+def _relu(sigma: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cho and Saul: (√(Σ_ii Σ_jj) / 2π)(sin θ + (π − θ) cos θ) and (π − θ) / 2π."""
+    size = np.sqrt(np.multiply.outer(diagonal, diagonal))
+    cosine = np.clip(np.divide(sigma, size, out=np.zeros_like(sigma), where=size > 0), -1, 1)
+    angle = np.arccos(cosine)
+    value = size / (2 * np.pi) * (np.sin(angle) + (np.pi - angle) * cosine)
+    return value, (np.pi - angle) / (2 * np.pi)
+
+
+DUALS: dict[str, Duals] = {"erf": _erf, "relu": _relu}
+
+
+def closed_gram(network: FullyConnected, x: np.ndarray) -> Closed:
+    """Return the limit for one output coordinate.
+
+    >>> from wideproof.kernels import limit_gram
+    >>> from wideproof.networks import get_activation
+    >>> network = FullyConnected(input_dim=2, width=1, depth=2, activation=get_activation("erf"))
+    >>> x = np.array([[1.0, 0.0], [0.6, 0.8]])
+    >>> bool(np.allclose(closed_gram(network, x).total, limit_gram(network, x).matrix, rtol=1e-10))
+    True
+    """
+    dual, scale = DUALS[network.activation.name], network.activation.c_sigma
+    sigma = np.asarray(x, np.float64) @ np.asarray(x, np.float64).T
+    theta = np.zeros_like(sigma)
+    for _ in range(network.depth):
+        value, slope = dual(sigma, np.diagonal(sigma).copy())
+        theta = (theta + sigma) * (scale * slope)
+        sigma = scale * value
+    return Closed(sigma, sigma + theta)

@@ -1,0 +1,9 @@
+"""The main job: from a table to a proved statement about it."""
+
+from wideproof.proving.choosing import Choice as Choice
+from wideproof.proving.choosing import choose as choose
+from wideproof.proving.estimates import Estimate as Estimate
+from wideproof.proving.model import Model as Model
+from wideproof.proving.proof import Proof as Proof
+from wideproof.proving.proof import Ratio as Ratio
+from wideproof.proving.prove import prove as prove

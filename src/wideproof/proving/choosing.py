@@ -1,0 +1,290 @@
+r"""Which network to prove something about: preparation, family, depth, width and step size, before any training.
+
+A certificate needs a Gram matrix that is not too badly conditioned; people need a network that is of use on new rows.
+Both are read off Gram matrices at infinite width, in closed form where there is one. Candidates that look provable are
+ranked by their estimate on rows left out; of those within a standard error of the best, the better conditioned one
+is taken.
+
+Vectors are put on a sphere of radius r with a constant coordinate, which keeps different rows different. The larger r,
+the sharper the kernel of one hidden layer of erf units: $\tfrac2\pi \arcsin \frac{2 r^2 \rho}{1 + 2 r^2}$ for
+correlation $\rho$ goes from smooth to one with a kink, and its condition number from hopeless to small. Where no sphere
+is well conditioned the inputs are lifted by random Fourier features.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wideproof.data import PAPERS_NEED, AnyDataset, Dataset, prepare
+from wideproof.data.preparation import merges, parse_steps
+from wideproof.data.repeats import Distinct, distinct
+from wideproof.errors import InputError
+from wideproof.kernels import limit_gram
+from wideproof.kernels.closed import DUALS, closed_gram
+from wideproof.networks import NETWORKS, FullyConnected, Network, build
+from wideproof.planning.candidates import Candidate, kind_of
+from wideproof.proving.estimates import Estimate, leave_out, score
+
+SPHERES = ("standardize,sphere(4)", "whiten,sphere(4)", "standardize,sphere(8)", "whiten,sphere(2)")
+SHARPER = ("whiten,sphere(16)", "standardize,sphere(32)", "standardize,lift,sphere(2)", "whiten,lift,sphere(4)")
+FOLDS = {
+    "images": (("conv-residual", "softplus", 2, "standardize,unit"), ("conv-residual", "tanh", 2, "center,unit")),
+    "sequences": (("elman-rnn", None, 1, "standardize,pad"), ("elman-rnn", None, 1, "pad")),
+}
+LOOKED_AT = 1000  # distinct rows that candidates are compared on
+PROVABLE = 1e-5  # smallest eigenvalue at which a certificate is expected
+GOOD = 0.9  # with an estimate below this the other families are tried too, where that is cheap
+SMALL = 250
+LEAST_WIDTH, MOST_WEIGHTS = 64, 2**26
+OPERATIONS = 6e10  # of training, about
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """A candidate and what its Gram matrix says: ends of the spectrum at infinite width, and the estimate."""
+
+    candidate: Candidate
+    smallest: float
+    largest: float
+    estimate: Estimate | None
+
+    @property
+    def provable(self) -> bool:
+        """Whether a certificate is to be expected."""
+        return self.smallest >= PROVABLE
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What to train, and why.
+
+    Attributes
+    ----------
+    data : the prepared data; `network` is built for it.
+    step_size : $1/\\lambda_{\\max}$ of the weighted Gram matrix at infinite width.
+    steps : of training at most; what is left is polished away.
+    estimate : on rows left out, at infinite width; `None` where it was not computed.
+    looked : all candidates that were looked at, the chosen one first.
+    notes : one sentence each.
+    """
+
+    data: AnyDataset
+    network: Network
+    preparation: str
+    seed: int
+    step_size: float | str
+    steps: int
+    estimate: Estimate | None
+    looked: tuple[Looked, ...]
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.network}, prepared by {self.preparation or 'nothing'}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what decides a proof again, as JSON-ready values."""
+        from wideproof.networks import to_config
+
+        return {
+            "network": to_config(self.network), "preparation": self.preparation, "seed": self.seed,
+            "step_size": self.step_size, "steps": self.steps, "notes": list(self.notes),
+            "estimate": None if self.estimate is None else dataclasses.asdict(self.estimate),
+        }  # fmt: skip
+
+
+def choose(
+    data: AnyDataset,
+    *,
+    network: str | None = None,
+    width: int | None = None,
+    depth: int | None = None,
+    activation: str | None = None,
+    prepare: str = "auto",
+    seed: int = 0,
+    avoid: Sequence[str] = (),
+    progress: Callable[[int, int, str], None] | None = None,
+    **options: object,
+) -> Choice:
+    """Choose preparation, network, width and step size for `data`; what is given is kept.
+
+    Parameters
+    ----------
+    network, width, depth, activation, options : of the network, as in `build`; `None` leaves it open.
+    prepare : steps, `"none"`, or `"auto"`.
+    avoid : preparations that did not lead to a proof.
+    progress : is called with candidates done, in all, and the one under way.
+
+    Examples
+    --------
+    >>> from wideproof.data import load
+    >>> found = choose(load("iris"))
+    >>> found.network.name, found.estimate.value > 0.9
+    ('fully-connected', True)
+    """
+    given = {key: value for key, value in options.items() if value is not None}
+    if network is not None:
+        _require_options(network, {**given, **({"depth": depth} if depth else {})}, activation)
+    kind, groups = kind_of(data), distinct(data)
+    if data.task == "regression" and prepare == "auto" and (np.ptp(data.y, axis=0) > 0).all():
+        data = _prepared(data, "scale_targets")  # weights stay near their start only if targets are of size 1
+    first, later = _candidates(data, kind, network, depth, activation, prepare)
+    notes: list[str] = []
+    looked = _look(data, [one for one in first if one.preparation not in avoid], notes, progress)
+    good = any(one.provable and (one.estimate is None or one.estimate.value >= GOOD) for one in looked)
+    if not good:
+        rest = [one for one in later if one.preparation not in avoid and (_cheap(one, groups) or not looked)]
+        if any(one.provable for one in looked):
+            rest = [one for one in rest if one.network != "fully-connected" or one.preparation in SHARPER[:1]]
+        looked += _look(data, rest, notes, progress)
+    if not looked:
+        raise InputError(notes[-1] if notes else f"no network is known for '{data.name}': choose one with `network`")
+    best, *others = rank(looked)
+    ready = _prepared(data, best.candidate.preparation)
+    made = best.candidate.build(ready, width or _width(ready, best.candidate))
+    made = dataclasses.replace(made, **_fields(made, given))
+    weights = sum(math.prod(law.shape) for law in made.laws().values())
+    steps = int(np.clip(OPERATIONS / (6 * data.n * weights), 16, 2048))
+    return Choice(
+        ready, made, best.candidate.preparation, seed, 1 / best.largest if best.largest > 0 else "safe",
+        1 << (steps.bit_length() - 1), best.estimate, (best, *others), tuple(notes),
+    )  # fmt: skip
+
+
+def rank(looked: Sequence[Looked]) -> list[Looked]:
+    """Sort: provable ones first; the best estimate, within one standard error the best condition number."""
+
+    def condition(one: Looked) -> float:
+        return one.smallest / one.largest if one.largest > 0 else 0.0
+
+    provable = [one for one in looked if one.provable] or list(looked)
+    most = max((one.estimate.value - one.estimate.error for one in provable if one.estimate), default=-math.inf)
+    near = [one for one in provable if one.estimate is None or one.estimate.value >= most]
+    best = max(near, key=condition)
+    return [best, *sorted((one for one in looked if one is not best), key=condition, reverse=True)]
+
+
+def _require_options(network: str, given: dict[str, Any], activation: str | None) -> None:
+    """Say in a sentence that a network has no such option, before anything is computed."""
+    if network not in NETWORKS:
+        raise InputError(f"there is no network {network!r}: choose one of {', '.join(NETWORKS)}")
+    known = {field.name for field in dataclasses.fields(NETWORKS[network])}
+    asked = [*given, *(["activation"] if activation is not None else [])]
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        raise InputError(f"{network} has no option {', '.join(unknown)}: it has {', '.join(sorted(known))}")
+
+
+def _fields(network: Network, given: dict[str, Any]) -> dict[str, Any]:
+    _require_options(network.name, given, None)
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+
+
+def _candidates(
+    data: AnyDataset, kind: str, network: str | None, depth: int | None, activation: str | None, prepare: str
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Return what is looked at first, and what only if that is not good."""
+    if prepare not in ("auto", "none"):
+        parse_steps(prepare)
+    fixed = None if prepare == "auto" else "" if prepare == "none" else prepare
+    if kind != "vectors":
+        rows = FOLDS[kind]
+        if network is not None or fixed is not None:
+            name = network or rows[0][0]
+            steps = fixed if fixed is not None else ",".join(PAPERS_NEED[NETWORKS[name].paper])
+            rows = ((name, activation or rows[0][1], depth or 2, steps),)
+        return [Candidate(*row) for row in rows], []
+    name = network or "fully-connected"
+    smooth = "activation" in {field.name for field in dataclasses.fields(NETWORKS[name])}
+    sigma = (activation or "erf") if smooth else None
+    layers = depth or (1 if name == "fully-connected" else 2)
+    first = [Candidate(name, sigma, layers, steps) for steps in ((fixed,) if fixed is not None else SPHERES)]
+    later = [] if fixed is not None else [Candidate(name, sigma, layers, steps) for steps in SHARPER]
+    if network is None and fixed is None and depth is None and activation is None:
+        later += [Candidate("fully-connected", "erf", 3, "whiten,unit"), Candidate("residual", "erf", 3, SPHERES[3])]
+        if not data.target_shape:
+            later += [Candidate("deep-relu", None, 2, "standardize,sphere")]
+    return first, later
+
+
+def _cheap(one: Candidate, groups: Distinct) -> bool:
+    return one.network == "fully-connected" or groups.n <= SMALL
+
+
+def _look(
+    data: AnyDataset,
+    candidates: Sequence[Candidate],
+    notes: list[str],
+    progress: Callable[[int, int, str], None] | None,
+) -> list[Looked]:
+    part = _part(data)
+    found = []
+    for done, one in enumerate(candidates):
+        if progress is not None:
+            progress(done, len(candidates), str(one))
+        try:
+            ready = _prepared(data, one.preparation)
+        except InputError as error:  # a row of zeros has no direction
+            notes.append(f"left out {one}: {error}")
+            continue
+        if merges(data, ready):
+            notes.append(f"left out {one}: different rows would become equal")
+            continue
+        if one.network in NETWORKS and len(candidates) == 1 and kind_of(data) != "vectors":
+            found.append(Looked(one, PROVABLE, 0.0, None))
+            continue
+        found.append(_measured(one, ready.take(part) if part is not None else ready, data.n))
+    return found
+
+
+def _part(data: AnyDataset) -> np.ndarray | None:
+    """Return the rows of some distinct inputs where there are more than candidates are compared on."""
+    groups = distinct(data)
+    if groups.n <= LOOKED_AT:
+        return None
+    chosen = np.random.default_rng(0).permutation(groups.n)[:LOOKED_AT]
+    return np.flatnonzero(np.isin(groups.place, chosen))
+
+
+def _measured(one: Candidate, data: AnyDataset, rows: int) -> Looked:
+    groups = distinct(data)
+    network = one.build(data, LEAST_WIDTH)
+    if isinstance(network, FullyConnected) and network.activation.name in DUALS:
+        matrix = closed_gram(network, groups.x).total
+    else:
+        matrix = np.asarray(limit_gram(network, groups.x).matrix, np.float64)
+    if not isinstance(data, Dataset):
+        return Looked(one, *_ends(matrix), None)
+    left = leave_out(matrix, groups)
+    if left is None:
+        return Looked(one, 0.0, float(np.trace(matrix)), None)
+    estimate = score(data, left.outputs[groups.place].reshape(data.y.shape))
+    return Looked(one, left.smallest, left.largest * rows / data.n, estimate)
+
+
+def _ends(matrix: np.ndarray) -> tuple[float, float]:
+    values = np.linalg.eigvalsh(matrix)
+    return float(values[0]), float(values[-1])
+
+
+def _prepared(data: AnyDataset, steps: str) -> AnyDataset:
+    return prepare(data, steps) if steps else data
+
+
+def _width(data: AnyDataset, candidate: Candidate) -> int:
+    """Return the first power of two with a quarter more features than there are distinct inputs."""
+    width = 1 << max(LEAST_WIDTH.bit_length() - 1, math.ceil(math.log2(1.25 * distinct(data).n)))
+    if kind_of(data) != "vectors":
+        width = min(width, 256)
+
+    def weights(width: int) -> int:
+        return sum(math.prod(law.shape) for law in candidate.build(data, width).laws().values())
+
+    while width > LEAST_WIDTH and weights(width) > MOST_WEIGHTS:
+        width //= 2
+    return width

@@ -1,0 +1,117 @@
+r"""What a network would do on rows it has not seen, in closed form, from its Gram matrix at infinite width.
+
+Leaving example $i$ out of regression with the matrix $G$ changes its prediction by
+$[G^{-1} y]_i / [G^{-1}]_{ii}$: one inverse instead of n fits. Equal rows are left out together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from wideproof.data import AnyDataset
+from wideproof.data.repeats import Distinct
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How good predictions on unseen rows are.
+
+    Attributes
+    ----------
+    kind : `"accuracy"` (the share of right classes) or `"R²"`.
+    value, guess : of the network, and of always answering the most frequent class, or the mean.
+    error : the standard error of `value`.
+    rows : how many rows were left out or held out.
+    how : `"leave-one-out"` or `"held out"`.
+    """
+
+    kind: str
+    value: float
+    guess: float
+    error: float
+    rows: int
+    how: str = "leave-one-out"
+
+    @property
+    def useless(self) -> bool:
+        """Whether it is no better than guessing, within one standard error."""
+        return self.value <= self.guess + self.error
+
+    def __str__(self) -> str:
+        number = f"{100 * self.value:.1f} % right" if self.kind == "accuracy" else f"R² {self.value:.3f}"
+        guess = f"{100 * self.guess:.1f} %" if self.kind == "accuracy" else f"{self.guess:.0f}"
+        what = "the most frequent class" if self.kind == "accuracy" else "the mean"
+        where = "each row left out in turn, at infinite width" if self.how == "leave-one-out" else "held out"
+        text = f"On {self.rows} rows not used ({where}): {number}; always answering {what}: {guess}."
+        if self.useless:
+            text += " That is no better than guessing: the proof is about these rows, not about new ones."
+        return text
+
+
+class LeftOut(NamedTuple):
+    """Predictions for every distinct input from all others, and the ends of the weighted Gram matrix's spectrum."""
+
+    outputs: np.ndarray
+    smallest: float
+    largest: float
+
+
+def leave_out(matrix: np.ndarray, groups: Distinct) -> LeftOut | None:
+    """Predict every distinct input from the others; `None` if the matrix is singular to rounding.
+
+    >>> from wideproof.data import Dataset
+    >>> from wideproof.data.repeats import distinct
+    >>> groups = distinct(Dataset(np.eye(2), [1, -1], "binary"))
+    >>> leave_out(np.array([[2.0, 1.0], [1.0, 2.0]]), groups).outputs.ravel().tolist()
+    [-0.5, 0.5]
+    """
+    roots = np.sqrt(groups.counts)
+    weighted = np.asarray(matrix * np.multiply.outer(roots, roots), order="F")
+    try:
+        factors = scipy.linalg.cho_factor(weighted, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
+    inverse = scipy.linalg.cho_solve(factors, np.eye(len(weighted)), check_finite=False)
+    smallest, largest = 1 / top(inverse), top(weighted)
+    if not smallest > 0:
+        return None
+    targets = groups.y.reshape(groups.n, -1) * roots[:, None]
+    outputs = (targets - (inverse @ targets) / np.diagonal(inverse)[:, None]) / roots[:, None]
+    return LeftOut(outputs, smallest, largest)
+
+
+def top(matrix: np.ndarray, turns: int = 24) -> float:
+    """Return the largest eigenvalue of a positive semidefinite matrix, to a few digits, by powers of four vectors."""
+    v = np.random.default_rng(0).standard_normal((len(matrix), min(4, len(matrix))))
+    for _ in range(turns):
+        v = np.linalg.qr(matrix @ v)[0]
+    return float(np.linalg.eigvalsh(v.T @ (matrix @ v))[-1])
+
+
+def score(data: AnyDataset, outputs: np.ndarray, how: str = "leave-one-out") -> Estimate:
+    """Compare outputs, one row an example, with the targets of `data`.
+
+    >>> from wideproof.data import Dataset
+    >>> data = Dataset(np.eye(4), [1, 1, 1, -1], "binary")
+    >>> found = score(data, np.array([0.5, 0.1, -0.2, -1.0]))
+    >>> found.value, found.guess
+    (0.75, 0.75)
+    """
+    outputs = outputs.reshape(data.n, -1)
+    labels = data.labels
+    if labels is None:
+        y = data.y.reshape(data.n, -1)
+        total = float(np.square(y - y.mean(axis=0)).sum())
+        rest = np.square(outputs - y).sum(axis=1)
+        value = 1 - float(rest.sum()) / total if total > 0 else math.nan
+        error = float(rest.std() * math.sqrt(data.n)) / total if total > 0 else math.nan
+        return Estimate("R²", value, 0.0, error, data.n, how)
+    answer = (outputs[:, 0] > 0).astype(int) if data.task == "binary" else outputs.argmax(axis=1)
+    right = float(np.mean(answer == labels))
+    guess = float(np.bincount(labels).max() / data.n)
+    return Estimate("accuracy", right, guess, math.sqrt(max(right * (1 - right), 0.25 / data.n) / data.n), data.n, how)

@@ -1,0 +1,73 @@
+"""A trained network with everything that new rows need: encoding, preparation, weights, and the names of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wideproof.certificates.certificate import load_certificate
+from wideproof.data import AnyDataset, apply, encode, restore_targets
+from wideproof.data.packing import unpack
+from wideproof.errors import InputError
+from wideproof.networks import Network
+from wideproof.storage import read_tensors
+from wideproof.training import Run
+
+RUN, CERTIFICATE = "run", "certificate"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network, its weights, and the data set whose encoding and preparation new rows get."""
+
+    network: Network
+    params: Mapping[str, np.ndarray]
+    data: AnyDataset
+
+    @staticmethod
+    def load(folder: str | Path) -> Model:
+        """Read the network of a proof from the folder that `prove` wrote: the certified weights, or the trained ones."""
+        folder = Path(folder)
+        if not (folder / RUN).is_dir():
+            raise InputError(f"{folder} holds no proof with a trained network: give the folder that `prove` wrote")
+        data = unpack(*read_tensors(folder / RUN / "data.safetensors"))
+        if (folder / CERTIFICATE).is_dir():
+            certificate = load_certificate(folder / CERTIFICATE)
+            if certificate.theorem == "descent":
+                return Model(certificate.network, certificate.params, data)
+        run = Run.load(folder / RUN)
+        return Model(run.network, run.params, run.data)
+
+    def outputs(self, rows: Any) -> np.ndarray:
+        """Return the network's outputs for new rows, in the units of the targets."""
+        encoding = self.data.encoding
+        raw = encode(encoding, rows) if encoding is not None else np.asarray(rows, np.float64)
+        ready = apply(self.data.preparation, raw)
+        found = np.asarray(self.network(self.params, ready), np.float64)
+        return restore_targets(self.data.preparation, found)
+
+    def predict(self, rows: Any) -> np.ndarray:
+        """Return class names, or numbers for regression.
+
+        >>> from wideproof.data import Dataset
+        >>> from wideproof.networks import FullyConnected
+        >>> network = FullyConnected(input_dim=2, width=8, depth=1)
+        >>> data = Dataset(np.eye(2), [1, -1], "binary", classes=("no", "yes"))
+        >>> Model(network, network.init(0), data).predict(np.eye(2)).shape
+        (2,)
+        """
+        outputs = self.outputs(rows)
+        return outputs if self.data.task == "regression" else self.classes_of(outputs)
+
+    def classes_of(self, outputs: np.ndarray) -> np.ndarray:
+        """Return the names of the classes that the outputs stand for."""
+        if self.network.data_kind == "sequences":
+            outputs = outputs[:, -1]
+        flat = outputs.reshape(len(outputs), -1)
+        which = (flat[:, 0] > 0).astype(int) if self.data.task == "binary" else flat.argmax(axis=1)
+        plain = ("-1", "1") if self.data.task == "binary" else tuple(map(str, range(flat.shape[1])))
+        return np.asarray(self.data.classes or plain)[which]

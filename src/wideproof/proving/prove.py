@@ -1,0 +1,439 @@
+"""The main job: load, audit, choose, train, polish if needed, certify, have it verified. Every stage can be resumed.
+
+A folder holds it all: what was chosen in `choice.json`, the training run in `run/`, the proof ratios in `ratios.json`,
+the certificate in `certificate/`, and the report. `prove` on a folder that exists goes on where it was interrupted, and
+refuses one of another problem.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wideproof.certificates.anchor import DENSE
+from wideproof.certificates.attempt import Attempt, Obstacle
+from wideproof.certificates.certificate import load_certificate
+from wideproof.certificates.certifying import certify, scored
+from wideproof.certificates.polishing import Polished, fit_read_out, polish
+from wideproof.data import AnyDataset, audit, load, prepare
+from wideproof.data.preparation import merges
+from wideproof.data.repeats import distinct
+from wideproof.errors import InputError
+from wideproof.kernels import predict
+from wideproof.networks import Network, from_config
+from wideproof.precision import double
+from wideproof.proving.choosing import Choice, choose
+from wideproof.proving.estimates import Estimate, score
+from wideproof.proving.model import CERTIFICATE, RUN, Model
+from wideproof.proving.proof import Proof, Ratio
+from wideproof.storage import read_json, replace_folder, write_json
+from wideproof.training import Progress, Recipe, Run, Status, extend, train
+from wideproof.training.train import begin
+
+FIRST_STEPS = 16  # training stops here for a first look at the proof ratio, then at every doubling
+COMFORTABLE = 0.4  # a ratio below this is certified; between this and 1/2 a little more training costs nothing
+OFTEN = 400  # rows of a Jacobian up to which the proof ratio is looked at while training
+AUDITED = 3000  # rows of which all pairs are compared
+CHOICES = 3  # preparations that are tried before the answer is "not proved"
+RATIOS, CHOICE, HELD_OUT = "ratios.json", "choice.json", "held-out.json"
+
+Tell = Callable[[str], None]
+
+
+@dataclass
+class _Job:
+    """What all stages share: where the proof lies, who is told, how long each stage took."""
+
+    folder: Path
+    recipe: Recipe
+    sharp: bool
+    require_zero: bool
+    tell: Tell
+    progress: Callable[[Progress], None] | None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str, words: str) -> Iterator[None]:
+        self.tell(words)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+@double
+def prove(
+    source: Any,
+    target: str | int | None = None,
+    *,
+    network: str | Network | None = None,
+    width: int | None = None,
+    depth: int | None = None,
+    activation: str | None = None,
+    options: Mapping[str, object] | None = None,
+    prepare: str = "auto",
+    folder: str | Path | None = None,
+    seed: int = 0,
+    steps: int | None = None,
+    step_size: float | str = "auto",
+    require_zero: bool = False,
+    holdout: float = 0.0,
+    sharp: bool = False,
+    stage: Tell | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    **loading: Any,
+) -> Proof:
+    """Prove that gradient descent reaches a global minimum on a table, or say what is in the way.
+
+    Parameters
+    ----------
+    source : a file, a bundled name, a DataFrame, a pair `(X, y)` or a data set; `target` is the column to predict.
+    network : a name; a network built for the data, which is then taken as prepared; or `None`, to have one chosen.
+    width, depth, activation, options : of the network, where it is not left open.
+    prepare : preparation steps, `"none"`, or `"auto"`, which never makes different rows equal.
+    folder : a new one, or one that an interrupted proof left behind; by default nothing is kept.
+    seed : decides the start.
+    steps, step_size : of training; by default what `choose` says. What is left over is polished away.
+    require_zero : where equal inputs have different targets, prove that zero loss is impossible and stop.
+    holdout : this share of the rows is kept out, to see what the network does on them.
+    sharp : sharper Lipschitz constants; slower.
+    stage, progress : are told what begins, in a few words, and how training goes.
+    loading : further arguments of `load`, such as `classes`, `limit`, `missing`.
+
+    Returns
+    -------
+    A `Proof`: proved, proved impossible, or not proved with the obstacle.
+
+    Examples
+    --------
+    >>> import wideproof as wp
+    >>> proof = wp.prove("iris", classes=("setosa", "virginica"), limit=20, steps=16)
+    >>> proof.proved, proof.predict(wp.load("iris").x[:1]).tolist()
+    (True, ['setosa'])
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory() as kept:
+            made = prove(
+                source, target, network=network, width=width, depth=depth, activation=activation, options=options,
+                prepare=prepare, folder=Path(kept) / "proof", seed=seed, steps=steps, step_size=step_size,
+                require_zero=require_zero, holdout=holdout, sharp=sharp, stage=stage, progress=progress, **loading,
+            )  # fmt: skip
+            return dataclasses.replace(made, folder=None)
+    tell = stage or (lambda text: None)
+    recipe = Recipe(steps=2048 if steps is None else steps, seed=seed,
+                    step_size="safe" if step_size == "auto" else step_size)  # fmt: skip
+    job = _Job(Path(folder), recipe, sharp, require_zero, tell, progress)
+    with job.stage("loading", "loading the data"):
+        data = load(source, target=target, **loading)
+        data, kept_out = _split(data, holdout)
+    if require_zero and distinct(data).least > 0:
+        return _impossible(job, data)
+    asked = {"network": network if isinstance(network, str) else None, "width": width, "depth": depth,
+             "activation": activation, "prepare": prepare, "seed": seed, **(options or {})}  # fmt: skip
+    tried: list[str] = []
+    while True:
+        with job.stage("choosing", "choosing a network"):
+            choice = _chosen(job, data, network, asked, tried, steps, step_size)
+        proof = _attempt(job, choice, data)
+        open_ = isinstance(network, str | None) and prepare == "auto" and len(tried) + 1 < CHOICES
+        blocked = proof.attempt.obstacle
+        if proof.proved or not open_ or (blocked is not None and blocked.quantity not in ("ratio", "eigenvalue", "kink")):
+            break
+        tried.append(choice.preparation)
+        tell(f"no proof with {choice}: trying another preparation")
+        _forget(job.folder)
+    return _with_held_out(proof, kept_out, choice)
+
+
+def _split(data: AnyDataset, share: float) -> tuple[AnyDataset, AnyDataset | None]:
+    """Keep a share of the distinct inputs, with all their rows, out of the proof."""
+    if not 0 <= share < 1:
+        raise InputError(f"holdout is a share of the rows, at least 0 and below 1, got {share}")
+    groups = distinct(data)
+    out = np.random.default_rng(0).permutation(groups.n)[: int(round(share * groups.n))]
+    if len(out) == 0:
+        return data, None
+    away = np.isin(groups.place, out)
+    return data.take(np.flatnonzero(~away)), data.take(np.flatnonzero(away))
+
+
+def _chosen(
+    job: _Job,
+    data: AnyDataset,
+    network: str | Network | None,
+    asked: dict[str, Any],
+    tried: list[str],
+    steps: int | None,
+    step_size: float | str,
+) -> Choice:
+    """Return the choice: the folder's own, the network that was given, or the best one there is."""
+    _require_place(job.folder)
+    known = job.folder / CHOICE
+    if isinstance(network, Network):
+        wanted = "" if asked["prepare"] in ("auto", "none") else asked["prepare"]
+        ready = prepare(data, wanted) if wanted else data
+        given = job.recipe.step_size
+        return Choice(ready, network, wanted, job.recipe.seed, given, job.recipe.steps, None, ())
+    if known.exists() and not tried:
+        return _known(job, read_json(known), data, asked, steps, step_size)
+    choice = choose(data, avoid=tried, progress=_counting(job.tell), **asked)
+    if merges(data, choice.data):
+        raise InputError(
+            f"`{choice.preparation}` makes different rows of '{data.name}' equal, so a proof would be about the "
+            "preparation: leave --prepare out, or end it with sphere"
+        )
+    changes = {"steps": steps, "step_size": None if step_size == "auto" else step_size}
+    choice = dataclasses.replace(choice, **{key: value for key, value in changes.items() if value is not None})
+    job.folder.mkdir(parents=True, exist_ok=True)
+    write_json(known, {**choice.to_dict(), "asked": asked, "digest": data.digest})
+    return choice
+
+
+def _known(
+    job: _Job, config: dict[str, Any], data: AnyDataset, asked: dict[str, Any], steps: int | None, step_size: Any
+) -> Choice:
+    """Rebuild the choice that an earlier run of the same proof wrote down; nothing is planned again."""
+    before = config.get("asked", {})
+    different = sorted(key for key in asked if before.get(key) != asked[key])
+    if config.get("digest") != data.digest:
+        raise InputError(f"{job.folder} holds a proof of another problem: choose another folder")
+    if step_size not in ("auto", config["step_size"]):
+        different.append("step_size")
+    if different:
+        told = ", ".join(f"{key} {before.get(key, config.get(key))}, now {asked.get(key, step_size)}" for key in different)
+        raise InputError(
+            f"{job.folder} was begun with another recipe ({told}): choose another folder, or go on with the same one; "
+            "only the number of steps may change"
+        )
+    ready = prepare(data, "scale_targets") if _scaled(data, asked["prepare"]) else data
+    ready = prepare(ready, config["preparation"]) if config["preparation"] else ready
+    estimate = None if config["estimate"] is None else Estimate(**config["estimate"])
+    return Choice(
+        ready, from_config(config["network"]), config["preparation"], config["seed"], config["step_size"],
+        config["steps"] if steps is None else steps, estimate, (), tuple(config["notes"]),
+    )  # fmt: skip
+
+
+def _scaled(data: AnyDataset, prepared: str) -> bool:
+    return data.task == "regression" and prepared == "auto" and bool((np.ptp(data.y, axis=0) > 0).all())
+
+
+def _counting(tell: Tell) -> Callable[[int, int, str], None]:
+    return lambda done, total, text: tell(f"looking at candidate {done + 1} of {total}: {text}")
+
+
+def _require_place(folder: Path) -> None:
+    parts = (RUN, CERTIFICATE, CHOICE)
+    if folder.is_dir() and any(folder.iterdir()) and not any((folder / name).exists() for name in parts):
+        raise InputError(f"{folder} is not empty and holds no proof: choose another folder")
+
+
+def _forget(folder: Path) -> None:
+    import shutil
+
+    for name in (RUN, CERTIFICATE):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in (RATIOS, CHOICE):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _impossible(job: _Job, data: AnyDataset) -> Proof:
+    """Certify that zero loss does not exist: then any network stands for all of them."""
+    from wideproof.networks import build
+    from wideproof.planning.candidates import kind_of
+
+    name = {"vectors": "fully-connected", "images": "conv-residual", "sequences": "elman-rnn"}[kind_of(data)]
+    sizes: dict[str, object] = {"width": 2} if name == "elman-rnn" else {"width": 2, "depth": 1}
+    network = build(name, data.input_shape, data.target_shape, **sizes)
+    with job.stage("certifying", "certifying that zero loss is impossible"):
+        attempt = certify(network, network.init(job.recipe.seed), data, require_zero=True)
+    verdict = _verified(job, attempt)
+    return Proof(data, None, network, None, (), None, attempt, verdict, {}, None, job.seconds, job.folder)
+
+
+def _attempt(job: _Job, choice: Choice, data: AnyDataset) -> Proof:
+    """Train what was chosen, polish it, certify it, and have it verified."""
+    ready, network = choice.data, choice.network
+    job.tell(f"{ready}\n{network}")
+    recipe = dataclasses.replace(
+        job.recipe, seed=choice.seed, step_size=choice.step_size, steps=choice.steps
+    )  # fmt: skip
+    with job.stage("training", "training"):
+        run, looks, first = _train(job, network, ready, recipe)
+    with job.stage("certifying", "certifying"):
+        attempt, polished = _certify(job, network, run, ready, looks[-1] if looks else None)
+    verdict = _verified(job, attempt)
+    with job.stage("comparing", "comparing with the prediction"):
+        audited = audit(ready, margin="never") if ready.n <= AUDITED else None
+        eigenvalues, predicted = _spectra(network, run, ready, first, attempt)
+    notes = (*(ready.encoding.notes if ready.encoding is not None else ()), *choice.notes)
+    estimates = () if choice.estimate is None else (choice.estimate,)
+    return Proof(
+        ready, audited, network, run, tuple(look.ratio for look in looks), polished, attempt, verdict, eigenvalues,
+        predicted, job.seconds, job.folder, estimates, notes,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    ratio: Ratio
+    attempt: Attempt | None = None
+
+
+def _train(job: _Job, network: Network, data: AnyDataset, recipe: Recipe) -> tuple[Run, list[_Look], Attempt | None]:
+    """Train in doubling segments, with a look at the proof ratio after each where that is cheap, or all at once."""
+    place, notes = job.folder / RUN, job.folder / RATIOS
+    looks = [_Look(ratio) for ratio in _read_ratios(notes)]
+    outputs = int(np.prod(scored(network, data.y).shape[1:], dtype=int))
+    often, first = distinct(data).n * outputs <= OFTEN, None
+    if place.exists():
+        run = _same_run(place, network, data, recipe)
+        run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=max(recipe.steps, run.step)))
+        if run.status is Status.RUNNING:
+            run = extend(run, run.recipe.steps if not often else max(run.step, FIRST_STEPS), place, job.progress)
+    else:
+        start = begin(network, data, recipe)
+        if distinct(data).n * outputs <= DENSE:
+            first = certify(network, start.initial, data, level="float64")
+            looks = [_look(start, first)]
+        steps = min(FIRST_STEPS, recipe.steps) if often else recipe.steps
+        run = train(network, data, dataclasses.replace(recipe, steps=steps), folder=place, progress=job.progress, start=start)
+    while True:
+        if run.status is Status.RUNNING:
+            raise KeyboardInterrupt
+        last = run.status is not Status.LIMIT or run.step >= recipe.steps
+        if often and (not looks or looks[-1].ratio.step < run.step):
+            job.tell(f"looking at the proof ratio after {run.step} steps")
+            looks.append(_look(run, certify(network, run.params, data, level="float64")))
+            write_json(notes, {"ratios": [_plain(look.ratio) for look in looks]})
+        if last or (looks and looks[-1].ratio.step == run.step and looks[-1].ratio.h < COMFORTABLE):
+            return run, looks, first
+        run = extend(run, min(max(2 * run.step, FIRST_STEPS), recipe.steps), place, job.progress)
+
+
+def _same_run(place: Path, network: Network, data: AnyDataset, recipe: Recipe) -> Run:
+    run = Run.load(place)
+    if run.data.digest != data.digest or run.network != network:
+        raise InputError(f"{place.parent} holds a proof of another problem: choose another folder")
+    if dataclasses.replace(run.recipe, steps=recipe.steps) != recipe:
+        raise InputError(
+            f"{place.parent} was begun with another recipe ({_differences(run.recipe, recipe)}): choose another folder, "
+            "or go on with the same one; only the number of steps may change"
+        )
+    return run
+
+
+def _differences(old: Recipe, new: Recipe) -> str:
+    before, after = old.to_config(), new.to_config()
+    names = [name for name in before if name != "steps" and before[name] != after[name]]
+    return ", ".join(f"{name} {before[name]}, now {after[name]}" for name in names)
+
+
+def _plain(ratio: Ratio) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in ratio]
+
+
+def _read_ratios(path: Path) -> list[Ratio]:
+    if not path.exists():
+        return []
+    rows = read_json(path)["ratios"]
+    return [Ratio(row[0], *(math.inf if value is None else value for value in row[1:])) for row in rows]
+
+
+def _look(run: Run, attempt: Attempt) -> _Look:
+    assert attempt.anchor is not None
+    blocked = attempt.obstacle is not None and attempt.obstacle.quantity == "kink"
+    h = max(attempt.h, 0.5) if blocked else attempt.h
+    return _Look(Ratio(run.step, attempt.anchor.residual, attempt.anchor.s, h, _moved(run)), attempt)
+
+
+def _moved(run: Run) -> float:
+    squares = (np.sum(np.square(np.asarray(run.params[k], float) - run.initial[k])) for k in run.network.trained_names)
+    return float(np.sqrt(sum(float(s) for s in squares)))
+
+
+def _certify(
+    job: _Job, network: Network, run: Run, data: AnyDataset, last: _Look | None
+) -> tuple[Attempt, Polished | None]:
+    about: dict[str, Any] = {
+        "anchor": "the trained weights", "seed": run.recipe.seed, "steps": run.step, "step_size": run.step_size,
+        "moved": _moved(run), "preparation": [str(step) for step in data.preparation],
+    }  # fmt: skip
+    if last is not None and last.ratio.step == run.step and last.ratio.h < 0.5:
+        attempt = certify(network, run.params, data, sharp=job.sharp, about=about)
+        if attempt.passed:
+            return attempt, None
+    if run.status is Status.DIVERGED:
+        attempt = certify(network, run.initial, data, level="float64")
+        smaller = run.smaller_step_size()
+        reason = f"training with the step size {run.step_size:.4g} diverged after {run.step} steps"
+        advice = (f"take a smaller step size, such as {smaller:.4g}",)
+        diverged = Obstacle("divergence", run.step_size, smaller, reason, advice)
+        return dataclasses.replace(attempt, certificate=None, descent=None, obstacle=diverged), None
+    job.tell("polishing")
+    groups = distinct(data)
+    found = fit_read_out(network, run.params, groups.x, groups.y)
+    if found is None or not found.residuals[-1] < 1e-6 * (1 + float(np.linalg.norm(groups.y))):
+        found = polish(network, run.params, groups.x, groups.y)
+    about |= {
+        "anchor": "the trained and polished weights",
+        "polishing": {"steps": found.steps, "moved": found.moved, "weights": found.kind},
+    }
+    return certify(network, found.params, data, sharp=job.sharp, about=about), found
+
+
+def _verified(job: _Job, attempt: Attempt) -> Any:
+    if attempt.certificate is None:
+        return None
+    from wideproof_verify import verify
+
+    with job.stage("verifying", "verifying with rigorous bounds on all rounding"):
+        place = job.folder / CERTIFICATE
+        if place.exists():
+            _require_same_problem(place, attempt)
+        if not attempt.certificate.is_in(place):
+            with replace_folder(place) as new:
+                attempt.certificate.write(new)
+        return verify(place)
+
+
+def _require_same_problem(place: Path, attempt: Attempt) -> None:
+    old, new = load_certificate(place), attempt.certificate
+    assert new is not None
+    if old.network != new.network or not np.array_equal(old.x, new.x) or not np.array_equal(old.y, new.y):
+        raise InputError(f"{place.parent} holds a proof of another problem: choose another folder")
+
+
+def _spectra(
+    network: Network, run: Run, data: AnyDataset, first: Attempt | None, attempt: Attempt
+) -> tuple[dict[str, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
+    """Return the Gram matrix's eigenvalues at both ends, and the loss that the first one predicts; all known already."""
+    if first is None or first.anchor is None or attempt.anchor is None or attempt.anchor.lean:
+        return {}, None
+    start, groups = first.anchor, distinct(data)
+    eigenvalues = {
+        name: np.linalg.eigvalsh((a.gram.mid + a.gram.mid.T) / 2)[::-1]
+        for name, a in (("start", start), ("end", attempt.anchor))
+    }
+    errors = start.errors.mid
+    course = predict(start.gram.mid, np.zeros(errors.shape), errors, run.step_size)
+    steps = np.unique(np.geomspace(1, max(run.step, 2), 200).astype(int))
+    return eigenvalues, (steps, course.loss(steps) + groups.least_loss[0])
+
+
+def _with_held_out(proof: Proof, kept_out: AnyDataset | None, choice: Choice) -> Proof:
+    if kept_out is None or proof.run is None:
+        return proof
+    model = Model(proof.network, proof.model.params, dataclasses.replace(proof.data, encoding=None))
+    found = score(kept_out, model.outputs(kept_out.x), "held out")
+    return dataclasses.replace(proof, estimates=(*proof.estimates, found))

@@ -1,0 +1,33 @@
+"""Predictions for new rows as a CSV: the class or the number, and the outputs that it was read off."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from wideproof.proving.model import Model
+
+
+def predictions_csv(model: Model, rows: Any) -> str:
+    """Return a CSV with a prediction for each row; for classes also the network's outputs."""
+    outputs = model.outputs(rows)
+    flat = np.asarray(outputs).reshape(len(outputs), -1)
+    data, sink = model.data, io.StringIO()
+    table = csv.writer(sink, lineterminator="\n")
+    encoding = data.encoding
+    target = (encoding.target if encoding is not None else None) or "prediction"
+    if data.task == "regression":
+        names = [target] if flat.shape[1] == 1 else [f"{target}_{k}" for k in range(flat.shape[1])]
+        table.writerow(names)
+        table.writerows([f"{value:.10g}" for value in row] for row in flat)
+        return sink.getvalue()
+    classes = data.classes or tuple(map(str, range(max(2, flat.shape[1]))))
+    shown = [f"output {classes[1]}"] if data.task == "binary" else [f"output {name}" for name in classes]
+    table.writerow([target, *shown])
+    for answer, row in zip(model.classes_of(outputs), flat, strict=True):
+        table.writerow([answer, *(f"{value:.10g}" for value in row[: len(shown)])])
+    return sink.getvalue()
