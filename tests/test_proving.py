@@ -9,7 +9,6 @@ from wideproof.data import Dataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
 from wideproof.proving import prove
-from wideproof.training import Recipe, Status
 
 pytestmark = pytest.mark.xdist_group("proving")  # one start for all
 # pyright: reportOptionalMemberAccess=false
@@ -24,7 +23,7 @@ def stored(folder):
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
     folder = tmp_path_factory.mktemp("proving") / "proof"
-    return folder, prove(DATA, NETWORK, folder=folder, recipe=Recipe(steps=1))
+    return folder, prove(DATA, network=NETWORK, folder=folder, steps=1)
 
 
 def test_another_problem_is_refused_before_anything_is_done(begun):
@@ -35,9 +34,9 @@ def test_another_problem_is_refused_before_anything_is_done(begun):
     wide = FullyConnected(input_dim=3, width=48, depth=1)
     for data, network in ((clash, NETWORK), (flipped, NETWORK), (DATA, wide)):
         with pytest.raises(InputError, match="holds a proof of another problem"):
-            prove(data, network, folder=folder)
+            prove(data, network=network, folder=folder, steps=1)
     with pytest.raises(InputError, match=r"another recipe \(seed 0, now 7\)"):
-        prove(DATA, NETWORK, folder=folder, recipe=Recipe(steps=1, seed=7))
+        prove(DATA, network=NETWORK, folder=folder, steps=1, seed=7)
     assert stored(folder) == before
 
 
@@ -45,14 +44,14 @@ def test_another_problem_is_refused_where_only_a_certificate_is_left(begun, tmp_
     _, proof = begun
     proof.attempt.certificate.save(tmp_path / "certificate")
     with pytest.raises(InputError, match="holds a proof of another problem"):
-        prove(Dataset(np.eye(3), -DATA.y, "binary"), NETWORK, folder=tmp_path)
+        prove(Dataset(np.eye(3), -DATA.y, "binary"), network=NETWORK, folder=tmp_path, steps=1)
 
 
 def test_what_is_reported_is_what_was_verified(begun):
     folder, first = begun
     assert first.proved
     assert first.attempt.certificate.is_in(folder / "certificate")
-    more = prove(DATA, NETWORK, folder=folder, recipe=Recipe(steps=200))
+    more = prove(DATA, network=NETWORK, folder=folder, steps=200)
     assert more.proved
     assert more.run.step > first.run.step
     assert more.attempt.certificate.is_in(folder / "certificate")
@@ -61,13 +60,5 @@ def test_what_is_reported_is_what_was_verified(begun):
 
 
 def test_training_goes_on_from_no_step(tmp_path):
-    assert prove(DATA, NETWORK, folder=tmp_path / "proof", recipe=Recipe(steps=0)).run.step == 0
-    assert prove(DATA, NETWORK, folder=tmp_path / "proof", recipe=Recipe(steps=40)).run.step > 0
-
-
-def test_training_that_stops_at_zero_error_is_over(tmp_path):
-    told = []
-    recipe = Recipe(steps=200, stop_at_zero_error=True)
-    proof = prove(DATA, NETWORK, folder=tmp_path / "proof", stage=told.append, recipe=recipe)
-    assert proof.run.status is Status.ZERO_ERROR
-    assert told.count("training") == 1
+    assert prove(DATA, network=NETWORK, folder=tmp_path / "proof", steps=0).run.step == 0
+    assert prove(DATA, network=NETWORK, folder=tmp_path / "proof", steps=40).run.step > 0

@@ -57,7 +57,10 @@ def is_number(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What the files say; `weights` are matrices with one row per unit, `targets` is (scored outputs, examples)."""
+    """What the files say; `weights` are matrices with one row per unit, `targets` is (scored outputs, examples).
+
+    `subject` says in words what a verdict is about, from what was read: rows, network, loss, digest of the data.
+    """
 
     theorem: str
     claims: dict[str, Any]
@@ -66,6 +69,7 @@ class Certificate:
     x: np.ndarray
     targets: np.ndarray
     weights: dict[str, np.ndarray]
+    subject: str
 
     @property
     def smooth(self) -> bool:
@@ -82,7 +86,9 @@ def read(folder: str | Path) -> Certificate:
     """Read the certificate in `folder`, or raise `MalformedError`."""
     try:
         path = Path(folder) / "certificate.json"
-        require(path.stat().st_size < 2**26, "certificate.json is larger than 64 MiB")
+        for file, most in ((path, 2**26), (path.with_name("arrays.safetensors"), 2**34)):
+            require(file.is_file(), f"{file.name} is not a file")  # a device or a pipe may never end
+            require(file.stat().st_size < most, f"{file.name} is larger than {most >> 20} MiB")
         data = path.with_name("arrays.safetensors").read_bytes()
         stated = json.loads(path.read_bytes().decode(), object_pairs_hook=_unique)
         theorem = stated["theorem"]
@@ -105,11 +111,34 @@ def read(folder: str | Path) -> Certificate:
         weights = {name.removeprefix("weights/"): array for name, array in arrays.items()}
         network, matrices = build(stated["network"], x.shape, y.shape, weights)
         scored = (y[:, 1:] if y.ndim == 3 else y).reshape(len(y), -1).T
-        return Certificate(theorem, stated["claims"], network, stated["bound"]["sharp"], x, scored, matrices)
+        digest = _digest(x, y)
+        given = stated["anchor"].get("digest", digest) if isinstance(stated["anchor"], dict) else None
+        require(given == digest, "the digest of the data, which the anchor gives, is not that of x and y")
+        subject = _subject(stated, x, digest)
+        return Certificate(theorem, stated["claims"], network, stated["bound"]["sharp"], x, scored, matrices, subject)
     except MalformedError:
         raise
     except Exception as error:  # whatever a damaged file does to the libraries that read it
         raise MalformedError(f"the files cannot be read as a certificate: {type(error).__name__}: {error}") from error
+
+
+def _digest(*arrays: np.ndarray) -> str:
+    """Return the SHA-256 over type, shape and bytes of x and y."""
+    total = hashlib.sha256()
+    for array in arrays:
+        total.update(f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def _subject(stated: dict[str, Any], x: np.ndarray, digest: str) -> str:
+    sizes = {key: value for key, value in stated["network"].items() if key not in ("network", "trained", "scales")}
+    told = ", ".join(f"{key} {value}" for key, value in sizes.items())
+    loss = {"squared": "half the sum of squares", "logistic": "the mean logistic loss"}[stated["loss"]["name"]]
+    return (
+        f"This is about {len(x)} rows of {' x '.join(map(str, x.shape[1:]))} prepared inputs (SHA-256 of the data "
+        f"{digest[:16]}…), the network {stated['network']['network']} ({told}), trained: "
+        f"{', '.join(stated['network']['trained'])}, and {loss}."
+    )
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -192,6 +221,8 @@ def build(config: dict[str, Any], x: tuple, y: tuple, weights: dict) -> tuple[Ne
     for name, shape in shapes.items():
         require(name in weights and weights[name].shape == shape, f"the weight {name!r} has not the shape {shape}")
     groups["output"] = [read_out]
+    if kind == "deep-rnn":
+        groups.setdefault("between", [])  # with one layer there is nothing between
     require(set(config["trained"]) <= set(groups), f"trained is {config['trained']!r}, not out of {', '.join(groups)}")
     trained = tuple(name for group in groups if group in config["trained"] for name in groups[group])
     require(trained and isinstance(config["trained"], list), "nothing is trained")

@@ -88,10 +88,9 @@ class Proof:
             self.need(name, getattr(self.k, name), ">", "0", 0)
 
     def prove(self) -> str:
-        """Check everything and return what was proved, in words."""
-        return {"fit": self.fit, "logistic": self.logistic, "impossible": self.impossible}.get(
-            self.c.theorem, self.squared
-        )()
+        """Check everything and return what was proved about what, in words."""
+        theorems = {"fit": self.fit, "logistic": self.logistic, "impossible": self.impossible}
+        return f"{theorems.get(self.c.theorem, self.squared)()} {self.c.subject}"
 
     def stairs(self) -> None:
         """M_j = Σ_{i≤j} Λ_i Δ_i and its integral Σ_{i≤j} (M_{i-1} Δ_i + Λ_i Δ_i²/2), Δ_i = t_i − t_{i-1}."""

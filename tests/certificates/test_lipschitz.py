@@ -40,9 +40,10 @@ def test_rho_s_and_the_norm_enclose_the_truth(case):
     targets = y[:, 1:] if ref.network.data_kind == "sequences" else y
     rho = float(np.linalg.norm(out - targets.ravel()))
     rounding = 1e-13 * values[0]  # of an SVD
-    assert values[-1] - 1e-8 * values[0] <= anchor.s <= values[-1] + rounding
+    kept_back = 1e-7  # of every claim, for the verifier's own rounding
+    assert values[-1] * (1 - 2 * kept_back) - 1e-8 * values[0] <= anchor.s <= values[-1] + rounding
     assert values[0] - rounding <= anchor.S <= values[0] * (1 + 1e-6)
-    assert rho * (1 - 1e-13) <= anchor.residual <= rho * (1 + 1e-9)
+    assert rho * (1 - 1e-13) <= anchor.residual <= rho * (1 + 2 * kept_back)
     step = np.linalg.norm(np.linalg.lstsq(jacobian, out - targets.ravel(), rcond=None)[0])
     assert step * (1 - 1e-8) <= anchor.newton <= step * (1 + 1e-5)
     np.testing.assert_allclose(anchor.gram.mid, jacobian @ jacobian.T, rtol=0, atol=1e-12 * values[0] ** 2)

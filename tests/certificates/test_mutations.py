@@ -150,7 +150,10 @@ def test_two_swapped_labels_are_refused(case, tmp_path):
     y[[0, 1]] = y[[1, 0]]
     swapped = {**case.arrays, "y": y}
     assert verify(put(tmp_path / "old", case.document, swapped, digests=False)).answer == "malformed"
-    assert verify(put(tmp_path / "new", case.document, swapped, digests=True)).answer == "not proved"
+    named = verify(put(tmp_path / "named", case.document, swapped, digests=True))
+    assert (named.answer, "digest of the data" in named.reason) == ("malformed", True)
+    unnamed = {**case.document, "anchor": {}}
+    assert verify(put(tmp_path / "new", unnamed, swapped, digests=True)).answer == "not proved"
 
 
 def test_every_byte_of_the_statement_counts(case, tmp_path):

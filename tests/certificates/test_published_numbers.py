@@ -82,10 +82,10 @@ def test_width_times_the_square_of_the_scale_is_what_counts():
     assert four == pytest.approx(one / 2, rel=0.25)
 
 
-def test_no_width_passes_for_equal_inputs_of_one_label():
-    """A Gram matrix that is singular at every width: the search ends and says so."""
+def test_no_width_passes_for_an_input_of_zeros():
+    """Hidden weights do not move its output: a Gram matrix that is singular at every width, and the search says so."""
     x = sphere(4, 6, 0)
-    x[1] = x[0]
+    x[1] = 0
     network = FullyConnected(6, 16, 1, trained=("hidden",))
     found = width_needed(network, Dataset(x, np.array([1.0, 1, -1, -1]), "binary"), largest=128)
     assert found.widths == (None,)

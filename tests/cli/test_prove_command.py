@@ -1,6 +1,7 @@
 """`wideproof prove` and `verify`: from data to a verdict, its files, and going on after an interruption."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -17,10 +18,12 @@ SMALL = (SPHERE, "--network", "fully-connected", "--width", 64, "--depth", 1)
 def test_a_proof_with_all_its_files(cli, tmp_path):
     answer = cli("prove", *SMALL, "--out", "proof")
     assert answer.code == 0, answer
-    assert answer.out.startswith("Proved: from these weights, gradient descent fits all 6 examples")
-    assert "verifying in ball arithmetic" in answer.err
+    assert re.match("Proved: from the trained weights.*, gradient descent\\s+fits\\s+all\\s+6\\s+rows", answer.out)
+    assert "verifying with rigorous bounds" in answer.err
     folder = tmp_path / "proof"
-    assert {path.name for path in folder.iterdir()} == {"run", "ratios.json", "certificate", "figures", "report.html"}
+    assert {path.name for path in folder.iterdir()} == {
+        "run", "ratios.json", "choice.json", "certificate", "figures", "report.html",
+    }  # fmt: skip
     assert verify(folder / "certificate").answer == "proved"
     again = cli("verify", "proof/certificate")
     assert (again.code, again.out.splitlines()[0].partition(":")[0]) == (0, "proved")
@@ -37,7 +40,7 @@ def test_a_proof_with_all_its_files(cli, tmp_path):
 
     # Another problem does not go into the same folder, and an altered certificate proves nothing.
     other = cli("prove", *SMALL[:-1], 2, "--out", "proof")
-    assert (other.code, "another problem" in other.err) == (2, True)
+    assert (other.code, "another recipe (depth 1, now 2)" in other.err) == (2, True)
     text = before.decode().replace('"theorem": "descent"', '"theorem": "existence"')
     (folder / "certificate" / "certificate.json").write_text(text)
     altered = cli("verify", "proof/certificate")
@@ -46,7 +49,8 @@ def test_a_proof_with_all_its_files(cli, tmp_path):
 
 def test_contradictions_are_proved_impossible(cli, tmp_path):
     (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
-    answer = cli("prove", "clash.csv", "--network", "fully-connected", "--width", 32, "--out", "proof")
+    answer = cli("prove", "clash.csv", "--network", "fully-connected", "--width", 32, "--out", "proof",
+                 "--require-zero")  # fmt: skip
     assert answer.code == 1, answer
     assert "Proved impossible" in answer.out
     assert verify(tmp_path / "proof" / "certificate").answer == "proved"
@@ -54,17 +58,35 @@ def test_contradictions_are_proved_impossible(cli, tmp_path):
 
 def test_contradictions_are_proved_impossible_before_a_network_is_chosen(cli, tmp_path):
     (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
-    answer = cli("prove", "clash.csv", "--out", "proof", "--quiet")
+    answer = cli("prove", "clash.csv", "--out", "proof", "--quiet", "--require-zero")
     assert answer.code == 1, answer
     assert "no network fits clash; the loss stays at 1 or more" in " ".join(answer.out.split())
     assert cli("verify", "proof").code == 0  # the folder of the proof will do
 
 
-def test_impossible_after_a_preparation_that_made_inputs_equal_says_so(cli, tmp_path):
+def test_the_least_loss_is_proved_where_labels_contradict(cli, tmp_path):
+    """Two of five rows contradict each other: the least loss is 1, it is reached, and the rows are named by line."""
+    (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
+    answer = cli("prove", "clash.csv", "--out", "proof", "--quiet", "--steps", 16)
+    assert answer.code == 0, answer
+    said = " ".join(answer.out.split())
+    assert "2 rows of 5 have an equal row with another target" in said
+    assert "the least loss is 1, and it is reached" in said
+    assert "equal inputs: line 2 is 1; line 3 is -1" in said
+    table = (tmp_path / "proof" / "contradictions.csv").read_text().splitlines()
+    assert table == ["group,line,target", "1,2,1", "1,3,-1"]
+    assert "a global minimum" in verify(tmp_path / "proof" / "certificate").statement
+
+
+def test_a_preparation_that_makes_inputs_equal_is_refused(cli, tmp_path):
+    """What would be proved is about the preparation: never a word of impossible."""
     (tmp_path / "rays.csv").write_text("a,b,y\n1,2,0\n2,4,1\n3,1,0\n-1,1,1\n")
-    answer = cli("prove", "rays.csv", *SMALL[1:], "--prepare", "unit", "--out", "proof", "--quiet")
-    assert answer.code == 1, answer
-    assert "no network fits rays, prepared by unit; the loss" in " ".join(answer.out.split())
+    for more in ((), ("--require-zero",)):
+        answer = cli("prove", "rays.csv", *SMALL[1:], "--prepare", "unit", "--out", "proof", "--quiet", *more)
+        assert answer.code == 2, answer
+        assert "different rows would become equal" in answer.err
+    assert list(tmp_path.iterdir()) == [tmp_path / "rays.csv"]
+    assert cli("prove", "rays.csv", "--out", "proof", "--quiet", "--steps", 16).code == 0
 
 
 def test_divergence_is_named(cli, tmp_path):
@@ -113,7 +135,7 @@ def test_training_in_segments_ends_with_the_same_bits(tmp_path):
     from wideproof.data import load
 
     data, network = load(SPHERE), FullyConnected(4, 64, 1)
-    found = prove(data, network, folder=tmp_path / "proof", recipe=Recipe(steps=100, step_size=0.05))
+    found = prove(data, network=network, folder=tmp_path / "proof", steps=100, step_size=0.05)
     assert found.run is not None
     whole = train(network, data, Recipe(steps=found.run.step, step_size=0.05))
     assert all(np.array_equal(found.run.params[name], whole.params[name]) for name in whole.params)
@@ -126,18 +148,14 @@ def test_an_interruption_says_how_to_go_on(cli, tmp_path, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wideproof.proving.train", interrupted)
+    monkeypatch.setattr("wideproof.proving.stages.train", interrupted)
     answer = cli("prove", *SMALL, "--out", "proof")
     assert (answer.code, "the same command with --out proof goes on" in answer.err) == (2, True)
 
 
 def test_the_kind_of_data_decides_the_network(cli, monkeypatch):
     """A generator has a kind of its own, so sequences get a recurrent network without being told."""
-    from wideproof.errors import InputError
+    import wideproof as wp
 
-    def stop(data, **options):
-        raise InputError(f"planned {options['networks'][0]}")
-
-    monkeypatch.setattr("wideproof.planning.plan", stop)
-    assert "planned elman-rnn" in cli("prove", "sequences:n=4,length=3,features=4,separation=0.5").err
-    assert "planned fully-connected" in cli("prove", SPHERE).err
+    assert wp.choose(wp.load("sequences:n=4,length=3,features=4,separation=0.5")).network.name == "elman-rnn"
+    assert wp.choose(wp.load(SPHERE)).network.name == "fully-connected"

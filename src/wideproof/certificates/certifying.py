@@ -86,7 +86,8 @@ def certify(
     near = existence(anchor.s, anchor.newton, lambda radius: _constant(anchor, radius))
     if found is None:
         safe = None if step_size is None else _descend(anchor, search, None, target_loss)
-        obstacle = ratio_too_large(anchor) if step_size is None or safe is None else step_too_large(step_size, safe)
+        too_far = ratio_too_large(anchor, "polishing" in about)
+        obstacle = too_far if step_size is None or safe is None else step_too_large(step_size, safe)
         return Attempt(anchor, None, obstacle, existence=near)
     blocked = kink(anchor, found.radius)
     if blocked is not None:

@@ -73,7 +73,7 @@ def step_too_large(step_size: float, safe: Descent) -> Obstacle:
     return Obstacle("step size", step_size, safe.eta, reason, ("leave step_size out, or take a smaller one",))
 
 
-def ratio_too_large(anchor: Anchor) -> Obstacle:
+def ratio_too_large(anchor: Anchor, polished: bool = False) -> Obstacle:
     """A residual too large for how fast the Jacobian may change."""
     rho, s = anchor.residual, anchor.s
     constant = lipschitz(anchor, 2 * rho / s).value
@@ -82,10 +82,10 @@ def ratio_too_large(anchor: Anchor) -> Obstacle:
         f"the proof ratio h = Λρ/s² is {h:.3g} and must be below 0.5 (residual ρ = {rho:.3g}, smallest singular value "
         f"s = {s:.3g}, Lipschitz constant Λ = {constant:.3g})"
     )
-    advice = [f"train until the residual is below about {0.4 * s * s / constant:.2g}, or polish"]
+    advice = [] if polished else [f"train until the residual is below about {0.4 * s * s / constant:.2g}, or polish"]
     if anchor.graph.read_out in anchor.graph.trained:
         advice.append("freeze the output layer")
-    advice += ["take a wider network, or a larger output scale", "centre or whiten the data"]
+    advice += ["take a wider network, or a larger output scale", "another preparation: sphere(16), or lift,sphere"]
     return Obstacle("ratio", h, 0.5, reason, tuple(advice))
 
 

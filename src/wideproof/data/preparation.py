@@ -235,7 +235,8 @@ def _fit_sphere(data: AnyDataset, argument: str) -> Step:
         radius = float("nan")
     if not 0 < radius < np.inf:
         raise InputError(f"`sphere` needs a radius > 0, got '{argument}': try sphere(4)")
-    beta = float(np.sqrt(np.mean(np.square(_norms(data.x))))) or 1.0
+    # Half of the typical norm: a larger constant makes all rows alike, a smaller one rows on a ray.
+    beta = 0.5 * float(np.sqrt(np.mean(np.square(_norms(data.x))))) or 1.0
     return Step("sphere", (("radius", radius), ("beta", beta)))
 
 

@@ -93,7 +93,7 @@ def _not_parallel(audit: "Audit") -> Verdict:
     elif audit.conflicts.duplicate_pairs:
         remedy = "drop repeated rows, then audit again"
     elif counted[0]:
-        remedy = "drop rows that are multiples of another, or prepare with `standardize,unit`"
+        remedy = "drop rows that are multiples of another, or prepare with `sphere`"
     else:
         remedy = "prepare with `constant`"
     return Verdict("du2019", name, "fails", detail, remedy)

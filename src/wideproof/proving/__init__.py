@@ -6,4 +6,4 @@ from wideproof.proving.estimates import Estimate as Estimate
 from wideproof.proving.model import Model as Model
 from wideproof.proving.proof import Proof as Proof
 from wideproof.proving.proof import Ratio as Ratio
-from wideproof.proving.prove import prove as prove
+from wideproof.proving.stages import prove as prove

@@ -31,8 +31,8 @@ from wideproof.networks import NETWORKS, FullyConnected, Network, build
 from wideproof.planning.candidates import Candidate, kind_of
 from wideproof.proving.estimates import Estimate, leave_out, score
 
-SPHERES = ("standardize,sphere(4)", "whiten,sphere(4)", "standardize,sphere(8)", "whiten,sphere(2)")
-SHARPER = ("whiten,sphere(16)", "standardize,sphere(32)", "standardize,lift,sphere(2)", "whiten,lift,sphere(4)")
+SPHERES = ("standardize,sphere(8)", "standardize,sphere(16)", "whiten,sphere(8)", "whiten,sphere(16)")
+SHARPER = ("standardize,sphere(32)", "whiten,sphere(64)", "standardize,lift,sphere(2)", "whiten,lift,sphere(4)")
 FOLDS = {
     "images": (("conv-residual", "softplus", 2, "standardize,unit"), ("conv-residual", "tanh", 2, "center,unit")),
     "sequences": (("elman-rnn", None, 1, "standardize,pad"), ("elman-rnn", None, 1, "pad")),
@@ -139,8 +139,8 @@ def choose(
     good = any(one.provable and (one.estimate is None or one.estimate.value >= GOOD) for one in looked)
     if not good:
         rest = [one for one in later if one.preparation not in avoid and (_cheap(one, groups) or not looked)]
-        if any(one.provable for one in looked):
-            rest = [one for one in rest if one.network != "fully-connected" or one.preparation in SHARPER[:1]]
+        if any(one.provable for one in looked):  # then sharper preparations are not needed
+            rest = [one for one in rest if one.preparation not in SHARPER]
         looked += _look(data, rest, notes, progress)
     if not looked:
         raise InputError(notes[-1] if notes else f"no network is known for '{data.name}': choose one with `network`")
@@ -206,7 +206,7 @@ def _candidates(
     first = [Candidate(name, sigma, layers, steps) for steps in ((fixed,) if fixed is not None else SPHERES)]
     later = [] if fixed is not None else [Candidate(name, sigma, layers, steps) for steps in SHARPER]
     if network is None and fixed is None and depth is None and activation is None:
-        later += [Candidate("fully-connected", "erf", 3, "whiten,unit"), Candidate("residual", "erf", 3, SPHERES[3])]
+        later += [Candidate("fully-connected", "erf", 3, "whiten,unit"), Candidate("residual", "erf", 3, "standardize,sphere(4)")]
         if not data.target_shape:
             later += [Candidate("deep-relu", None, 2, "standardize,sphere")]
     return first, later

@@ -105,11 +105,11 @@ def ratio_figure(proof: Proof) -> Figure | None:
     if anchored:
         moved = proof.polished is not None and proof.polished.steps > 0
         name = f"h = {shown(last, 3)} {'after polishing' if moved else 'at the end'}"
-        end = known[-1].step
-        axes.plot([end, end], [known[-1].h, last], color=POLISHED, lw=1.2, ls=":")
+        end = proof.run.step if proof.run is not None else known[-1].step
+        axes.plot([known[-1].step, end], [known[-1].h, last], color=POLISHED, lw=1.2, ls=":")
         axes.plot([end], [last], "D", color=POLISHED, ms=6, label=name, clip_on=False, zorder=4)
         values.append(last)
-    _steps(axes, known[-1].step)
+    _steps(axes, proof.run.step if proof.run is not None else known[-1].step)
     axes.set_yscale("log")
     axes.set_ylim(min(values) / 8, max(values) * 8)
     axes.set_ylabel("proof ratio  h = Λρ / s²")
@@ -209,6 +209,8 @@ def draw(proof: Proof) -> dict[str, Drawn]:
     for name, (title, function, caption) in _FIGURES.items():
         figure = function(proof)
         if figure is not None:
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")  # the places of axes are found once, not for every file
             found[name] = Drawn(title, figure, caption(proof))
     return found
 

@@ -181,7 +181,7 @@ def anchor(proof: Proof) -> str:
     if not steps and not polished:
         return "the initial weights, before any training"
     parts = [f"{counted(steps, 'step')} of training"] * bool(steps)
-    parts += [f"{_polishing(proof)} (polishing)"] * bool(polished)
+    parts += [f"{_polishing(proof)} (polishing)"] if polished else []
     return f"the weights after {' and '.join(parts)}"
 
 

@@ -264,6 +264,7 @@ def _impossible(job: _Job, data: AnyDataset) -> Proof:
 def _attempt(job: _Job, choice: Choice, data: AnyDataset) -> Proof:
     """Train what was chosen, polish it, certify it, and have it verified."""
     ready, network = choice.data, choice.network
+    _require_same_problem(job.folder, network, ready)
     job.tell(f"{ready}\n{network}")
     recipe = dataclasses.replace(
         job.recipe, seed=choice.seed, step_size=choice.step_size, steps=choice.steps
@@ -399,19 +400,19 @@ def _verified(job: _Job, attempt: Attempt) -> Any:
 
     with job.stage("verifying", "verifying with rigorous bounds on all rounding"):
         place = job.folder / CERTIFICATE
-        if place.exists():
-            _require_same_problem(place, attempt)
         if not attempt.certificate.is_in(place):
             with replace_folder(place) as new:
                 attempt.certificate.write(new)
         return verify(place)
 
 
-def _require_same_problem(place: Path, attempt: Attempt) -> None:
-    old, new = load_certificate(place), attempt.certificate
-    assert new is not None
-    if old.network != new.network or not np.array_equal(old.x, new.x) or not np.array_equal(old.y, new.y):
-        raise InputError(f"{place.parent} holds a proof of another problem: choose another folder")
+def _require_same_problem(folder: Path, network: Network, data: AnyDataset) -> None:
+    """Refuse a folder whose certificate is about other data or another network."""
+    if not (folder / CERTIFICATE).exists():
+        return
+    old = load_certificate(folder / CERTIFICATE)
+    if old.network != network or not np.array_equal(old.x, data.x) or not np.array_equal(old.y, data.y):
+        raise InputError(f"{folder} holds a proof of another problem: choose another folder")
 
 
 def _spectra(

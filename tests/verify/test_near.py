@@ -1,0 +1,126 @@
+"""Large arrays in float64 with radii: every radius covers the truth, from exact fractions and from balls."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
+
+from wideproof_verify import near
+from wideproof_verify.arithmetic import balls, ends, middle, positive_definite
+from wideproof_verify.near import Near
+from wideproof_verify.networks import ACTIVATIONS
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def exact(a: np.ndarray, b: np.ndarray, i: int, j: int) -> Fraction:
+    return sum((Fraction(x) * Fraction(y) for x, y in zip(a[i].tolist(), b[:, j].tolist(), strict=True)), Fraction(0))
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 4), (5, 7, 2), (20, 67, 9), (6, 5000, 3)])
+@pytest.mark.parametrize("spread", [0, 8])
+def test_products_contain_the_exact_one(rng, shape, spread):
+    """Entries of very different sizes in a row are the hard case of cutting into slices."""
+    rows, inner, columns = shape
+    a = rng.standard_normal((rows, inner)) * 10.0 ** rng.uniform(-spread, spread, (rows, inner))
+    b = rng.standard_normal((inner, columns)) * 10.0 ** rng.uniform(-spread, spread, (inner, columns))
+    found = near.product(Near(a), Near(b))
+    for i in range(rows):
+        for j in range(columns):
+            assert abs(exact(a, b, i, j) - Fraction(float(found.mid[i, j]))) <= Fraction(float(found.rad[i, j]))
+    size = np.abs(a).max(axis=1)[:, None] * np.abs(b).max(axis=0)
+    assert (found.rad < 1e-12 * inner * size + 1e-200).all()  # and is of use
+
+
+def test_a_rounded_product_would_be_caught(rng):
+    """The radius is not idle: float64's own product is often outside of a tenth of it."""
+    a, b = rng.standard_normal((4, 4000)), rng.standard_normal((4000, 4))
+    found = near.product(Near(a), Near(b))
+    wrong = found.mid + 2 * found.rad
+    assert all(
+        abs(exact(a, b, i, j) - Fraction(float(wrong[i, j]))) > Fraction(float(found.rad[i, j]))
+        for i in range(4)
+        for j in range(4)
+    )
+
+
+def test_inner_products_are_those_of_two_arrays(rng):
+    a = rng.standard_normal((30, 5000))
+    one, two = near.inner(Near(a)), near.product(Near(a), Near(a.T.copy()))
+    assert (np.abs(one.mid - two.mid) <= one.rad + two.rad).all()
+
+
+def test_radii_of_factors_count(rng):
+    a, off = rng.standard_normal((5, 40)), 1e-3 * rng.uniform(size=(5, 40))
+    b = rng.standard_normal((40, 6))
+    found = near.product(Near(a, off), Near(b, np.full(b.shape, 1e-4)))
+    for _ in range(50):
+        moved = (a + off * rng.uniform(-1, 1, a.shape)) @ (b + 1e-4 * rng.uniform(-1, 1, b.shape))
+        assert (np.abs(moved - found.mid) <= found.rad).all()
+
+
+@pytest.mark.parametrize("name", sorted(ACTIVATIONS))
+def test_activations_contain_the_balls(rng, name):
+    z = np.concatenate([3 * rng.standard_normal(203), rng.uniform(-60, 60, 40), [0.0, -0.0, 1 / 128, -40.0, 40.0, 1e-300]])
+    pair, constants = ACTIVATIONS[name]
+    first, second = (float(arb(c).upper()) for c in constants())
+    value, slope = near.activate(name, pair, first, second, Near(z))
+    with ctx.workprec(200):
+        for i, at in enumerate(z.tolist()):
+            for found, truth in zip((value, slope), pair(arb(at)), strict=True):
+                assert abs(truth - arb(float(found.mid[i]))) <= arb(float(found.rad[i])), (name, at)
+    if name in near.SERIES:
+        assert value.rad[np.abs(z) <= 40].max() < 2e-14
+
+
+def test_a_moved_coefficient_is_outside(rng, monkeypatch):
+    """A table that is wrong in one digit does not stay within the radii."""
+    table = near._table("erf") * (1 + 1e-13)
+    monkeypatch.setattr(near, "_table", lambda name: table)
+    z = np.linspace(0.3, 2, 50)
+    value, _ = near.activate("erf", ACTIVATIONS["erf"][0], 1.2, 1.0, Near(z))
+    with ctx.workprec(128):
+        assert any(abs(arb(at).erf() - arb(float(v))) > arb(float(r)) for at, v, r in zip(z, value.mid, value.rad, strict=True))
+
+
+def test_arithmetic_of_arrays(rng):
+    a, b = rng.standard_normal((4, 5)), rng.standard_normal((4, 5))
+    fractions = {"sum": Near(a) + Near(b), "product": Near(a) * Near(b)}
+    for i in range(4):
+        for j in range(5):
+            x, y = Fraction(float(a[i, j])), Fraction(float(b[i, j]))
+            for name, truth in (("sum", x + y), ("product", x * y)):
+                found = fractions[name]
+                assert abs(truth - Fraction(float(found.mid[i, j]))) <= Fraction(float(found.rad[i, j]))
+    whole = sum((Fraction(float(v)) for v in a.ravel()), Fraction(0))
+    total = Near(a).sum((0, 1))
+    assert abs(whole - Fraction(float(total.mid))) <= Fraction(float(total.rad))
+    square = sum((Fraction(float(v)) ** 2 for v in a.ravel()), Fraction(0))
+    assert Fraction(float(near.lengths(Near(a), None))) ** 2 >= square
+
+
+def test_ends_of_a_spectrum(rng):
+    """Between a proof below and a Rayleigh quotient above, at both sizes of matrices; indefinite ones are not positive."""
+    for n in (40, 520):
+        basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        for least in (1e-6, -1e-6):
+            values = np.concatenate([[least], np.linspace(1, 5, n - 1)])
+            a = (basis * values) @ basis.T
+            below, above, top = ends(Near((a + a.T) / 2))
+            assert below <= least + 1e-12
+            assert above >= least - 1e-12
+            assert top >= 5 - 1e-12
+            if least > 0:
+                assert below > 0.99 * least
+                assert above < 1.01 * least
+            assert (below > 0) == (least > 0)
+    assert positive_definite(balls(middle(balls(np.eye(3))))) is True
+
+
+def test_numbers_that_are_not_finite_prove_nothing():
+    assert ends(Near(np.full((3, 3), np.nan)))[0] == -np.inf
+    assert not np.isfinite(near.product(Near(np.full((2, 2), np.inf)), Near(np.eye(2))).mid).all()
