@@ -13,3 +13,7 @@ class InputError(ValueError):
 
 class JobError(RuntimeError):
     """A job over several processes that cannot go on; its message is a sentence that can be shown as it is."""
+
+
+class MachineError(RuntimeError):
+    """A compiled program that disagrees with NumPy; its message is a sentence that can be shown as it is."""

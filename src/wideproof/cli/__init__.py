@@ -22,7 +22,7 @@ from wideproof.cli.prove import predict_command, prove_command
 from wideproof.cli.sweep import sweep_command
 from wideproof.cli.train import resume_command, show_command, train_command
 from wideproof.cli.verify import verify_command
-from wideproof.errors import InputError, JobError
+from wideproof.errors import InputError, JobError, MachineError
 
 INTERRUPTED = 130  # what Typer makes of Ctrl-C
 UNEXPECTED = 4
@@ -69,7 +69,7 @@ def main() -> None:
     """Run the command line; bad input becomes one sentence and exit code 2."""
     try:
         app()
-    except InputError as error:
+    except (InputError, MachineError) as error:
         _fail(str(error))
     except JobError as error:
         _fail(str(error), 3)

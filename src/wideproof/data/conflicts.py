@@ -7,6 +7,7 @@ groups a step $\ell = 2..L$.
 """
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -46,13 +47,22 @@ class Conflicts:
 
 
 def conflicts(data: AnyDataset) -> Conflicts:
-    """Find repeated inputs, contradictions, and the least losses possible.
+    """Find repeated inputs, contradictions, and the least losses possible; computed once for each data set.
 
     >>> from wideproof.data.dataset import Dataset
     >>> found = conflicts(Dataset([[1.0], [1.0], [2.0]], [1, -1, 1], "binary"))
     >>> found.first, found.least_square
     (((0, 1),), 1.0)
     """
+    if data not in _KNOWN:
+        _KNOWN[data] = _conflicts(data)
+    return _KNOWN[data]
+
+
+_KNOWN: WeakKeyDictionary[AnyDataset, Conflicts] = WeakKeyDictionary()
+
+
+def _conflicts(data: AnyDataset) -> Conflicts:
     groups = [group for group in groups_of_equal_rows(data.x) if len(group) > 1]
     y = data.y.reshape(data.n, -1)
     if isinstance(data, SequenceDataset):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wideproof.data.repeats import equal_rows
 from wideproof.errors import InputError
 
 PARALLEL_TOLERANCE = 1e-8  # directions closer than this count as one
@@ -46,16 +47,14 @@ class PairGeometry:
 
 
 def groups_of_equal_rows(x: np.ndarray) -> list[np.ndarray]:
-    """Return the positions of every distinct row, in order of first appearance, by hashing: $O(nd)$.
+    """Return the positions of every distinct row, in order of first appearance.
 
     >>> [group.tolist() for group in groups_of_equal_rows(np.array([[1.0], [2.0], [1.0]]))]
     [[0, 2], [1]]
     """
-    rows = np.ascontiguousarray(x, dtype=np.float64).reshape(len(x), -1) + 0.0  # -0.0 and 0.0 are one number
-    found: dict[bytes, list[int]] = {}
-    for i, row in enumerate(rows):
-        found.setdefault(row.tobytes(), []).append(i)
-    return [np.array(group) for group in found.values()]
+    place = equal_rows(np.asarray(x, np.float64))[1]
+    order = np.argsort(place, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(place[order])) + 1)
 
 
 def pairs(x: Any, labels: Any = None, *, block: int = 1024, listed: int = 20) -> PairGeometry:

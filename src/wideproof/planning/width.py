@@ -110,7 +110,8 @@ def measure(
     limit = spectrum(limit_gram(network, data.x))
     start = scored(data, np.asarray(network(params, data.x)))
     y = scored(data, data.y)
-    y = y[..., : start.shape[-1]] if y.ndim > 1 else y  # one output where all would make too large a matrix
+    if math.prod(start.shape) < y.size:  # one output where all would make too large a matrix
+        y = y[..., :1]
     step = _step_size(drawn.largest.value, limit.largest.value)
     steps = predict(matrix, y, start.reshape(y.shape), step, eigen=drawn).steps_to(target_loss)
     outputs = network.output_shape[-1] if network.output_shape else 1

@@ -42,7 +42,7 @@ PROVABLE = 1e-5  # smallest eigenvalue at which a certificate is expected
 GOOD = 0.9  # with an estimate below this the other families are tried too, where that is cheap
 SMALL = 250
 LEAST_WIDTH, MOST_WEIGHTS = 64, 2**26
-OPERATIONS = 6e10  # of training, about
+OPERATIONS, PER_UNIT = 1e11, 500  # of training, about; an activation with its slope costs as much as so many products
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,23 +135,25 @@ def choose(
         data = _prepared(data, "scale_targets")  # weights stay near their start only if targets are of size 1
     first, later = _candidates(data, kind, network, depth, activation, prepare)
     notes: list[str] = []
-    looked = _look(data, [one for one in first if one.preparation not in avoid], notes, progress)
+    ready: dict[str, AnyDataset] = {}
+    looked = _look(data, [one for one in first if one.preparation not in avoid], ready, notes, progress)
     good = any(one.provable and (one.estimate is None or one.estimate.value >= GOOD) for one in looked)
     if not good:
         rest = [one for one in later if one.preparation not in avoid and (_cheap(one, groups) or not looked)]
         if any(one.provable for one in looked):  # then sharper preparations are not needed
             rest = [one for one in rest if one.preparation not in SHARPER]
-        looked += _look(data, rest, notes, progress)
+        looked += _look(data, rest, ready, notes, progress)
     if not looked:
         raise InputError(notes[-1] if notes else f"no network is known for '{data.name}': choose one with `network`")
     best, *others = rank(looked)
-    ready = _prepared(data, best.candidate.preparation)
-    made = best.candidate.build(ready, width or _width(ready, best.candidate))
+    own = ready[best.candidate.preparation]
+    made = best.candidate.build(own, width or _width(own, best.candidate))
     made = dataclasses.replace(made, **_fields(made, given))
-    weights = sum(math.prod(law.shape) for law in made.laws().values())
-    steps = int(np.clip(OPERATIONS / (6 * data.n * weights), 16, 2048))
+    laws = list(made.laws().values())
+    weights, units = sum(math.prod(law.shape) for law in laws), sum(law.shape[0] for law in laws[:-1])
+    steps = int(np.clip(OPERATIONS / (data.n * (6 * weights + PER_UNIT * units)), 16, 2048))
     return Choice(
-        ready, made, best.candidate.preparation, seed, 1 / best.largest if best.largest > 0 else "safe",
+        own, made, best.candidate.preparation, seed, 1 / best.largest if best.largest > 0 else "safe",
         1 << (steps.bit_length() - 1), best.estimate, (best, *others), tuple(notes),
     )  # fmt: skip
 
@@ -219,16 +221,18 @@ def _cheap(one: Candidate, groups: Distinct) -> bool:
 def _look(
     data: AnyDataset,
     candidates: Sequence[Candidate],
+    prepared: dict[str, AnyDataset],
     notes: list[str],
     progress: Callable[[int, int, str], None] | None,
 ) -> list[Looked]:
+    """Look at candidates; what was `prepared` for one serves the others."""
     part = _part(data)
     found = []
     for done, one in enumerate(candidates):
         if progress is not None:
             progress(done, len(candidates), str(one))
         try:
-            ready = _prepared(data, one.preparation)
+            ready = prepared[one.preparation] = prepared.get(one.preparation) or _prepared(data, one.preparation)
         except InputError as error:  # a row of zeros has no direction
             notes.append(f"left out {one}: {error}")
             continue

@@ -1,0 +1,95 @@
+"""What is chosen for a table: provable, of use on new rows, and never a preparation that merges rows."""
+
+import numpy as np
+import pytest
+
+import wideproof as wp
+from wideproof.data import Dataset, prepare
+from wideproof.data.preparation import apply, merges
+from wideproof.data.repeats import distinct
+from wideproof.errors import InputError
+from wideproof.planning.candidates import Candidate
+from wideproof.proving.choosing import Looked, choose, rank
+from wideproof.proving.estimates import Estimate
+
+
+def looked(steps: str, smallest: float, accuracy: float) -> Looked:
+    return Looked(Candidate("fully-connected", "erf", 1, steps), smallest, 1.0, Estimate("accuracy", accuracy, 0.5, 0.02, 100))
+
+
+def test_provable_first_then_useful_then_well_conditioned():
+    singular, plain, better, sharp = (
+        looked("a", 1e-12, 0.99), looked("b", 0.1, 0.7), looked("c", 0.01, 0.9), looked("d", 0.02, 0.89),
+    )  # fmt: skip
+    assert rank([singular, plain, better, sharp])[0] is sharp  # within a standard error of the best, better conditioned
+    assert rank([singular, plain, better])[0] is better
+    assert rank([singular])[0] is singular
+
+
+def test_rows_on_rays_stay_apart():
+    """`unit` makes multiples equal; it is not taken, and what is taken keeps them apart."""
+    x = np.array([[1.0, 2.0], [2.0, 4.0], [-1.0, 1.0], [3.0, 6.0], [0.0, 0.0]])
+    data = Dataset(x, [1, -1, 1, 1, -1], "binary")
+    assert merges(data, prepare(Dataset(x[:4], [1, -1, 1, 1], "binary"), "unit"))
+    found = choose(data)
+    assert not merges(data, found.data)
+    assert distinct(found.data).n == 5
+    assert found.looked[0].provable
+
+
+@pytest.mark.parametrize("make", [
+    lambda: Dataset(np.linspace(-3, 3, 40)[:, None], np.sin(np.linspace(-3, 3, 40)), "regression"),  # one column
+    lambda: Dataset(np.column_stack([np.arange(6.0), np.zeros(6), np.ones(6)]), [1, 1, -1, 1, -1, -1], "binary"),
+    lambda: Dataset([[0.0, 0], [0, 1], [1, 0], [1, 1]], [-1, 1, 1, -1], "binary"),  # xor, with a row of zeros
+    lambda: Dataset(np.eye(4)[[0, 1, 1, 2, 3, 3]], [1, -1, 1, 1, -1, -1], "binary"),  # repeated and contradicting
+    lambda: Dataset(np.arange(30.0)[:, None] * 1e6 + 1e9, np.arange(30.0) % 2 * 2 - 1, "binary"),  # far from zero
+])  # fmt: skip
+def test_awkward_tables_have_a_provable_choice(make):
+    data = make()
+    found = choose(data)
+    assert found.looked[0].provable, found
+    assert not merges(data, found.data)
+
+
+def test_what_is_given_is_kept():
+    data = wp.load("iris")
+    found = choose(data, network="residual", depth=2, activation="tanh", width=96, prepare="whiten,sphere(2)", seed=3, c_res=0.3)
+    assert str(found.network).startswith("residual(input_dim=5, width=96, depth=2, activation=tanh, c_res=0.3")
+    assert (found.preparation, found.seed) == ("whiten,sphere(2)", 3)
+    assert choose(data, prepare="none").data is data
+    assert choose(data, trained=("hidden",)).network.trained_names == ("W1",)
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"network": "fully-connected", "c_res": 0.3}, "fully-connected has no option c_res"),
+    ({"network": "elman-rnn", "filter_size": 3}, "elman-rnn has no option filter_size"),
+    ({"residual_scale": 0.3}, "fully-connected has no option residual_scale"),
+    ({"network": "deep-relu", "activation": "tanh"}, "deep-relu has no option activation"),
+    ({"network": "transformer"}, "there is no network 'transformer'"),
+    ({"prepare": "shuffle"}, "'shuffle' is no preparation step"),
+])  # fmt: skip
+def test_options_that_do_not_fit_are_one_sentence(options, words):
+    with pytest.raises(InputError, match=words):
+        choose(wp.load("iris"), **options)
+
+
+def test_where_no_sphere_is_well_conditioned_rows_are_lifted():
+    """Points in pairs, 1e-5 apart: what was tried first would not be provable."""
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.standard_normal((20, 2)), 2, axis=0)
+    x[1::2] += 1e-5 * rng.standard_normal((20, 2))
+    data = Dataset(x, np.tile([1.0, -1.0], 20), "binary")
+    lifted = prepare(data, "standardize,lift,sphere(2)")
+    again = apply(lifted.preparation, x[7:8])
+    np.testing.assert_array_equal(again[0], lifted.x[7])  # a row alone gets the bits it had in the batch
+    assert any("lift" in one.candidate.preparation for one in choose(data).looked)
+
+
+def test_sphere_and_lift_say_what_they_need():
+    data = wp.load("iris")
+    for steps, words in (("sphere(0)", "radius > 0"), ("sphere(x)", "radius > 0"), ("lift(none)", "number of features")):
+        with pytest.raises(InputError, match=words):
+            prepare(data, steps)
+    assert np.allclose(np.linalg.norm(prepare(data, "sphere(4)").x, axis=1), 4)
+    with pytest.raises(InputError, match="all rows of 'data' are equal"):
+        prepare(Dataset(np.ones((3, 2)), [1.0, 2.0, 3.0], "regression"), "lift")

@@ -1,0 +1,74 @@
+"""Estimates on rows not used: the closed form against brute force, scores, and kernels in closed form."""
+
+import numpy as np
+import pytest
+
+from wideproof.data import Dataset
+from wideproof.data.repeats import distinct
+from wideproof.kernels import limit_gram
+from wideproof.kernels.closed import closed_gram
+from wideproof.networks import FullyConnected, get_activation
+from wideproof.proving.estimates import Estimate, leave_out, score, top
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_leaving_out_is_regression_without_the_group(repeated):
+    """Weighted regression with the matrix on all other groups, solved one by one."""
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((12, 5))
+    if repeated:
+        x[3], x[9], x[10] = x[0], x[0], x[2]
+    y = np.where(rng.random(12) < 0.5, 1.0, -1.0)
+    groups = distinct(Dataset(x, y, "binary"))
+    half = rng.standard_normal((groups.n, groups.n))
+    matrix = half @ half.T + 0.1 * np.eye(groups.n)
+    found = leave_out(matrix, groups)
+    assert found is not None
+    for g in range(groups.n):
+        rest = np.delete(np.arange(groups.n), g)
+        root = np.sqrt(groups.counts[rest])
+        weighted = matrix[np.ix_(rest, rest)] * np.multiply.outer(root, root)
+        alone = matrix[g, rest] * root @ np.linalg.solve(weighted, groups.y[rest] * root)
+        assert found.outputs[g, 0] == pytest.approx(alone, rel=1e-8, abs=1e-10)
+    roots = np.sqrt(groups.counts)
+    values = np.linalg.eigvalsh(matrix * np.multiply.outer(roots, roots))
+    assert found.smallest == pytest.approx(values[0], rel=1e-3)
+    assert found.largest == pytest.approx(values[-1], rel=1e-3)
+
+
+def test_a_singular_matrix_has_no_estimate():
+    groups = distinct(Dataset(np.eye(3), [1, -1, 1], "binary"))
+    assert leave_out(np.ones((3, 3)), groups) is None
+
+
+def test_scores():
+    classes = Dataset(np.eye(4), 2 * np.eye(3)[[0, 1, 2, 0]] - 1, "multiclass")
+    found = score(classes, np.array([[1.0, 0, 0], [0, 0, 1], [0, 0, 1], [1, 0, 0]]))
+    assert (found.value, found.guess, found.kind) == (0.75, 0.5, "accuracy")
+    numbers = Dataset(np.eye(4), [1.0, 2.0, 3.0, 4.0], "regression")
+    assert score(numbers, numbers.y).value == 1
+    assert score(numbers, np.full(4, 2.5)).value == 0
+    assert score(numbers, np.full(4, 2.5)).useless
+
+
+def test_guessing_is_called_guessing():
+    good, bad = Estimate("accuracy", 0.9, 0.5, 0.01, 100), Estimate("accuracy", 0.505, 0.5, 0.01, 100)
+    assert "no better than guessing" not in str(good)
+    assert "no better than guessing" in str(bad)
+
+
+def test_powers_find_the_top():
+    a = np.diag([1.0, 7.0, 3.0])
+    assert top(a) == pytest.approx(7, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["erf", "relu"])
+@pytest.mark.parametrize("depth", [1, 3])
+def test_closed_forms_are_the_limit(name, depth):
+    """Two routes: plain NumPy here, interpolants and compiled tiles there; rows of different norms too."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((67, 4)) * rng.uniform(0.5, 3, (67, 1))
+    network = FullyConnected(4, 16, depth, get_activation(name))
+    found = closed_gram(network, x)
+    np.testing.assert_allclose(found.total, limit_gram(network, x).matrix, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.read_out, limit_gram(network, x, names=["a"]).matrix, rtol=1e-9, atol=1e-12)

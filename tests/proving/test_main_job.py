@@ -1,0 +1,169 @@
+"""`wp.prove` from Python: every kind of source, predictions, what is printed, held out rows, nothing left behind."""
+
+import io
+import json
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import wideproof as wp
+from wideproof.data import dataset, repeats
+from wideproof.errors import InputError
+from wideproof.proving import Model
+
+pytestmark = pytest.mark.xdist_group("proving")
+QUICK = {"steps": 16}
+CSV = """name,age,city,joined,member,spend
+ann,31,Bonn,2020-01-02,yes,10.5
+bob,,Kiel,2021-05-06,no,3.25
+cat,44,Bonn,2019-11-30,yes,8
+dan,52,Ulm,2022-02-02,no,1.75
+eve,23,,2020-08-08,yes,9.5
+fay,37,Kiel,2018-03-01,no,2
+"""
+
+
+@pytest.fixture(scope="module")
+def proof(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("main") / "proof"
+    path = folder.parent / "shop.csv"
+    path.write_text(CSV)
+    return wp.prove(path, "spend", folder=folder, **QUICK), folder, path
+
+
+def test_a_table_with_text_blanks_dates_and_truth_values(proof):
+    found, folder, path = proof
+    assert found.proved, found
+    assert found.exit_code == 0
+    assert found.data.n == 6
+    assert any("fill" in note for note in found.notes)
+    assert any("name" in note for note in found.notes)
+    text = str(found)
+    assert text.startswith("Proved: from the")
+    assert found.headline.split(",")[0] in text
+    assert "<svg" in found._repr_html_()
+    assert found.save_report() == folder / "report.html"
+
+
+def test_predictions_of_its_own_rows_are_their_targets(proof, tmp_path):
+    """A network that fits exactly gives the targets back, through encoding, preparation and units; from the folder too."""
+    found, folder, path = proof
+    truth = pd.read_csv(path)["spend"].to_numpy()
+    left = found.certificate.claims["rho"] * truth.std()  # in the units of the targets
+    assert left < 0.01
+    np.testing.assert_allclose(found.predict(path), truth, rtol=0, atol=left)
+    new = pd.read_csv(path).drop(columns="spend")
+    np.testing.assert_allclose(found.predict(new), truth, rtol=0, atol=left)
+    np.testing.assert_allclose(Model.load(folder).predict(new), truth, rtol=0, atol=left)
+    with pytest.raises(InputError, match="no proof with a trained network"):
+        Model.load(tmp_path)
+
+
+@pytest.mark.parametrize("source", [
+    lambda: pd.read_csv(io.StringIO(CSV)).drop(columns="name"),
+    lambda: (np.arange(12.0).reshape(6, 2), ["a", "b", "a", "b", "b", "a"]),
+    lambda: wp.prepare(wp.load("sphere:n=6,d=3,separation=0.5"), "unit"),
+    lambda: "iris",
+], ids=["frame", "pair", "data set", "bundled"])  # fmt: skip
+def test_every_kind_of_source(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = source()
+    more = {"limit": 9} if isinstance(given, str) else {}
+    found = wp.prove(given, **more, **QUICK)
+    assert found.proved, found
+    assert found.folder is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_held_out_rows_are_not_in_the_proof():
+    found = wp.prove("iris", limit=30, holdout=0.2, **QUICK)
+    assert found.data.n == 24
+    assert [estimate.how for estimate in found.estimates] == ["leave-one-out", "held out"]
+    assert found.estimates[1].rows == 6
+    with pytest.raises(InputError, match="holdout is a share"):
+        wp.prove("iris", holdout=1.5)
+
+
+def test_a_proof_goes_on_without_choosing_again(tmp_path, monkeypatch):
+    first = wp.prove("iris", limit=12, folder=tmp_path / "p", **QUICK)
+
+    def never(*args, **options):
+        raise AssertionError("chosen again")
+
+    monkeypatch.setattr("wideproof.proving.stages.choose", never)
+    again = wp.prove("iris", limit=12, folder=tmp_path / "p", **QUICK)
+    assert again.proved
+    assert again.data.digest == first.data.digest
+    assert again.headline == first.headline
+    with pytest.raises(InputError, match="another problem"):
+        wp.prove("iris", limit=15, folder=tmp_path / "p", **QUICK)
+
+
+def test_each_thing_is_done_once(monkeypatch, tmp_path):
+    """40 rows: rows grouped once for each version of the data, hashed a few times, no run read back from disk."""
+    count: Counter[str] = Counter()
+
+    def counted(owner, name, label):
+        before = getattr(owner, name)
+
+        def wrapped(*args, **options):
+            count[label] += 1
+            return before(*args, **options)
+
+        monkeypatch.setattr(owner, name, wrapped)
+
+    import hashlib
+    import sys
+
+    from wideproof.training import run
+
+    counted(sys.modules["wideproof.data.conflicts"], "_conflicts", "conflicts")
+    counted(repeats, "_distinct", "distinct")
+    counted(run, "_load", "run loads")
+    counted(dataset.Examples, "__post_init__", "data sets")
+    own = SimpleNamespace(sha256=hashlib.sha256)
+    monkeypatch.setattr(dataset, "hashlib", own)
+    counted(own, "sha256", "digests")
+    rng = np.random.default_rng(0)
+    found = wp.prove((rng.standard_normal((40, 6)), np.where(rng.random(40) < 0.5, "a", "b")), folder=tmp_path / "p", **QUICK)
+    assert found.proved
+    assert count["run loads"] == 0
+    assert count["conflicts"] <= 2
+    assert count["digests"] <= 3, count
+    assert count["data sets"] <= 16, count
+
+
+def test_a_certificate_that_is_replaced_is_never_half_there(tmp_path, monkeypatch):
+    """Killed between taking the old one away and putting the new one there: the folder is still usable."""
+    import os
+
+    wp.prove("iris", limit=9, folder=tmp_path / "p", steps=8)
+    real, calls = os.rename, []
+
+    def dies(source, target):
+        calls.append(target)
+        if len(calls) == 2:
+            raise SystemError("killed")
+        return real(source, target)
+
+    monkeypatch.setattr("wideproof.storage.os.rename", dies)
+    with pytest.raises(SystemError):
+        wp.prove("iris", limit=9, folder=tmp_path / "p", steps=64)
+    monkeypatch.undo()
+    assert not (tmp_path / "p" / "certificate").exists()
+    assert wp.prove("iris", limit=9, folder=tmp_path / "p", steps=64).proved
+    assert json.loads((tmp_path / "p" / "certificate" / "certificate.json").read_text())["theorem"] == "descent"
+
+
+def test_any_number_of_outputs(tmp_path):
+    """1,250 rows of the Jacobian: the Gram matrix is not formed, the read-out's part bounds it, verified all the same."""
+    rng = np.random.default_rng(1)
+    x, labels = rng.standard_normal((50, 3)), np.arange(50) % 25
+    found = wp.prove((x, [f"c{k}" for k in labels]), folder=tmp_path / "p", **QUICK)
+    assert found.attempt.anchor.lean
+    assert found.proved, found
+    assert found.verdict.precision == 53
+    assert (found.predict(x) == [f"c{k}" for k in labels]).all()
