@@ -1,6 +1,6 @@
 """Prove every table of a folder, one after another, as a person at the shell would: outcome, seconds by stage, memory.
 
-    python benchmarks/tables.py FOLDER [--out results.json] [--most-rows N] [--seconds 900]
+    python benchmarks/tables.py FOLDER [--out results.json] [--most-bytes N] [--seconds 900]
 
 Each table is a process of its own (`wideproof prove TABLE --json`). Results are kept after each; a run that was
 interrupted goes on where it was, and tables that are done are not done again.

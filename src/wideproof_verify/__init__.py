@@ -1,7 +1,8 @@
-"""An independent verifier of certificates: reads weights, data and claims, and proves the claims again in balls.
+"""An independent verifier of certificates: reads weights, data and claims, and proves the claims again.
 
-It shares no code with the program that wrote the certificate. What has to be trusted is this package, Arb, Python, and
-that float64 adds whole numbers below 2^53 exactly. The result is about gradient descent in exact arithmetic.
+It shares no code with the program that wrote the certificate. Numbers are float64 with rigorous radii; where those do
+not decide, balls of more and more bits. What has to be trusted is this package, Arb, Python, and that float64 rounds to
+nearest and adds whole numbers below 2^53 exactly. The result is about gradient descent in exact arithmetic.
 """
 
 import time

@@ -10,7 +10,7 @@ from wideproof_verify import verify
 
 def main(arguments: list[str] | None = None) -> int:
     """Verify one certificate and print the verdict."""
-    parser = argparse.ArgumentParser(prog="wideproof_verify", description="Verify a certificate in ball arithmetic.")
+    parser = argparse.ArgumentParser(prog="wideproof_verify", description="Verify a certificate with rigorous bounds.")
     parser.add_argument("folder", help="the folder with certificate.json and arrays.safetensors")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     options = parser.parse_args(arguments)

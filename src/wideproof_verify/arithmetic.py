@@ -101,6 +101,11 @@ def largest_eigenvalue(g: np.ndarray, e: float) -> float:
     return float(np.linalg.norm(g) + e) * (1 + 1e-6)
 
 
+def largest(g: Near) -> float:
+    """Return a number above the eigenvalues of a large symmetric matrix."""
+    return largest_eigenvalue(g.mid, float(near.lengths(Near(g.rad + np.abs(g.mid - g.mid.T)), None)))
+
+
 def spectral_norm(a: Balls) -> arb:
     r"""Return an upper bound of the spectral norm: $\|\hat a\|_2 + \|a - \hat a\|_F$ with $\hat a$ in float64."""
     if isinstance(a, Near):
@@ -111,30 +116,29 @@ def spectral_norm(a: Balls) -> arb:
     return arb(largest_eigenvalue(*gram(centre if centre.shape[1] <= centre.shape[0] else centre.T))).sqrt() + apart
 
 
-def ends(g: Near) -> tuple[float, float, float]:
-    r"""Return numbers around the smallest eigenvalue of a large symmetric matrix, and one above the largest.
+def at_least(g: Near, level: float) -> bool | None:
+    r"""Return whether no eigenvalue of a large symmetric matrix is below `level`: proved, refuted, or `None`.
 
-    $g - \tau I = R R^\top + E$ gives $g \succeq (\tau - \|E\|_F) I$; R is float Cholesky, untrusted, E is bounded. Any
-    vector's Rayleigh quotient is above the smallest one.
+    $g - (\text{level} + \delta) I = R R^\top + E$ proves it if $\|E\|_F \le \delta$; R is float Cholesky, untrusted, E is
+    bounded. A vector whose Rayleigh quotient is below refutes it.
     """
     centre, e = (g.mid + g.mid.T) / 2, float(near.lengths(Near(g.rad + np.abs(g.mid - g.mid.T)), None))
     if not np.isfinite(centre).all():
-        return -np.inf, np.inf, np.inf
-    low, v = _lowest(centre)
-    size = 4 * (len(v) + 8) * ROUNDING * float(np.linalg.norm(centre)) + e
-    above = float(v @ (centre @ v) / (v @ v)) + size * (1 + 1e-6)
-    below = -np.inf
-    for tau in (low * (1 - 1e-9) - 2 * size, low * (1 - 1e-6) - 8 * size, low / 2 - 64 * size):
-        shifted = centre - np.diag(np.full(len(v), tau))
+        return None
+    size = 4 * (len(centre) + 8) * ROUNDING * float(np.linalg.norm(centre)) + 2 * e
+    for delta in (2 * size, 16 * size):
+        shifted = centre - np.diag(np.full(len(centre), level + delta))
         try:
             square = near.inner(Near(np.linalg.cholesky(shifted)))
         except np.linalg.LinAlgError:
             continue
         error = np.linalg.norm(shifted - square.mid) + np.linalg.norm(square.rad) + e
-        error += 4 * ROUNDING * (np.linalg.norm(square.mid) + np.linalg.norm(centre) + abs(tau))
-        below = float(tau - error * (1 + 1e-6))
-        break
-    return below, above, largest_eigenvalue(centre, e)
+        error += 4 * ROUNDING * (np.linalg.norm(square.mid) + np.linalg.norm(centre) + abs(level) + delta)
+        if error * (1 + 1e-6) < delta * (1 - 1e-6):
+            return True
+    v = _lowest(centre)[1]
+    above = float(v @ (centre @ v) / (v @ v)) + size * (1 + 1e-6)
+    return False if above < level else None
 
 
 def _lowest(g: np.ndarray) -> tuple[float, np.ndarray]:
@@ -142,8 +146,11 @@ def _lowest(g: np.ndarray) -> tuple[float, np.ndarray]:
     if len(g) <= 500:
         values, vectors = np.linalg.eigh(g)
         return float(values[0]), vectors[:, 0]
-    value, v = _top(np.linalg.inv(g))
-    return float(1 / value) if value > 0 else -np.inf, v
+    try:
+        value, v = _top(np.linalg.inv(g))
+        return float(1 / value), v
+    except (np.linalg.LinAlgError, ZeroDivisionError):
+        return 0.0, np.ones(len(g))
 
 
 def _top(g: np.ndarray) -> tuple[float, np.ndarray]:

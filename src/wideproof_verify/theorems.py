@@ -8,11 +8,13 @@ import numpy as np
 
 from wideproof_verify.arithmetic import (
     Balls,
+    above,
     arb,
+    at_least,
     ball,
     balls,
-    ends,
     larger,
+    largest,
     longest,
     middle,
     norm,
@@ -109,13 +111,13 @@ class Proof:
         self.positive("s", *(["S"] if "S" in self.c.claims else []))
         s, S = (getattr(self.k, name, None) for name in "sS")
         if isinstance(g, Near):
-            below, above, top = map(arb, ends(g))
-            known = True if s * s <= below else False if s * s > above else None
-            self.record("s ≤ √λ_min(JJᵀ)", known, s, below.nonnegative_part().sqrt())
-            if S is not None and not self.lean:
-                self.record("S ≥ ‖J‖", True if S * S >= top else None, S, top.sqrt())
+            low, high = above(s * s), -above(-(S * S)) if S is not None else 0.0
+            near = np.linalg.eigvalsh((g.mid + g.mid.T) / 2) if len(g) <= 500 else (low, high)
+            self.record("s ≤ √λ_min(JJᵀ)", at_least(g, low), s, max(near[0], 0) ** 0.5)
+            if S is not None and self.lean:
+                self.need("S", S, "≥", "‖J‖", self.bounds.steepest(arb(largest(g))))
             elif S is not None:
-                self.need("S", S, "≥", "‖J‖", self.bounds.steepest(top))
+                self.record("S ≥ ‖J‖", at_least(-g, -high), S, max(near[-1], 0) ** 0.5)
             return
         near, one = np.sqrt(np.maximum(np.linalg.eigvalsh(middle(g)), 0)), balls(np.eye(len(g)))
         self.record("s ≤ √λ_min(JJᵀ)", positive_definite(g - s * s * one), s, near[0])
@@ -171,8 +173,8 @@ class Proof:
             )
         if "D" in c.claims:
             self.newton(g, r)
-            radius = short(c.claims["newton_radius"], ROUND_CEILING)
-            said += f"Weights with zero loss exist within the distance {radius}."
+            radius, least = short(c.claims["newton_radius"], ROUND_CEILING), "that" if rows.least > 0 else "zero"
+            said += f"Weights with {least} loss exist within the distance {radius}."
         return said.strip()
 
     def least(self, rows: Rows) -> None:

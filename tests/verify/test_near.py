@@ -7,7 +7,7 @@ import pytest
 from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
 from wideproof_verify import near
-from wideproof_verify.arithmetic import balls, ends, middle, positive_definite
+from wideproof_verify.arithmetic import at_least, balls, largest, middle, positive_definite
 from wideproof_verify.near import Near
 from wideproof_verify.networks import ACTIVATIONS
 
@@ -104,25 +104,26 @@ def test_arithmetic_of_arrays(rng):
     assert Fraction(float(near.lengths(Near(a), None))) ** 2 >= square
 
 
-def test_ends_of_a_spectrum(rng):
-    """Between a proof below and a Rayleigh quotient above, at both sizes of matrices; indefinite ones are not positive."""
-    for n in (40, 520):
-        basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
-        for least in (1e-6, -1e-6):
-            values = np.concatenate([[least], np.linspace(1, 5, n - 1)])
-            a = (basis * values) @ basis.T
-            below, above, top = ends(Near((a + a.T) / 2))
-            assert below <= least + 1e-12
-            assert above >= least - 1e-12
-            assert top >= 5 - 1e-12
-            if least > 0:
-                assert below > 0.99 * least
-                assert above < 1.01 * least
-            assert (below > 0) == (least > 0)
+@pytest.mark.parametrize("n", [40, 520])
+def test_levels_of_a_spectrum(rng, n):
+    """Proved just below the smallest eigenvalue, refuted just above it; the same for the largest, turned round."""
+    basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    for least in (1e-6, -1e-6):
+        values = np.concatenate([[least], np.linspace(1, 5, n - 1)])
+        a = (basis * values) @ basis.T
+        g = Near((a + a.T) / 2)
+        assert at_least(g, least - 1e-8) is True
+        assert at_least(g, least + 1e-8) is False
+        assert at_least(g, 0.0) is (least > 0)
+        assert at_least(-g, -5.0001) is True
+        assert at_least(-g, -4.9999) is False
+        wide = Near(g.mid, np.full(g.shape, 1e-7))
+        assert at_least(wide, least - 1e-8) is None  # the radii leave it open
+        assert 5 <= largest(g) < 5.01
     assert positive_definite(balls(middle(balls(np.eye(3))))) is True
 
 
 def test_numbers_that_are_not_finite_prove_nothing():
-    assert ends(Near(np.full((3, 3), np.nan)))[0] == -np.inf
+    assert at_least(Near(np.full((3, 3), np.nan)), -1e300) is None
     with np.errstate(all="ignore"):  # as the verifier does
         assert not np.isfinite(near.product(Near(np.full((2, 2), np.inf)), Near(np.eye(2))).mid).all()

@@ -182,26 +182,29 @@ def smallest_eigenvalue(matrix: Ball) -> float:
     trace = float(np.abs(np.diagonal(a)).sum())
     off = 0.5 * float(np.abs(matrix.mid - matrix.mid.T).sum(axis=1).max())
     tried = estimate - 2 * backward_error(n) * trace
-    for _ in range(8):
+    for turn in range(12):
         shifted = np.array(a, order="F")
         shifted[np.diag_indices(n)] -= tried
         lost = backward_error(n) * (trace + n * abs(tried)) + 2 * UNIT * (np.abs(np.diagonal(a)).max() + abs(tried))
         if factor(shifted):
             return float(tried - (spread(matrix) + off + lost) * UP - TINY)
-        tried -= 2 * lost + abs(estimate) * 1e-12
+        tried -= 2 * lost + abs(estimate) * 10.0 ** (turn - 12)
     return -np.inf
 
 
 def _lowest(a: np.ndarray) -> float:
-    """Estimate the smallest eigenvalue: all of them where that is cheap, else powers of the inverse."""
-    if len(a) > 500:
+    """Estimate the smallest eigenvalue: Lanczos on the inverse where all of them would take long."""
+    n = len(a)
+    if n > 500:
         try:
             factors = scipy.linalg.cho_factor(a, check_finite=False)
-            v = np.random.default_rng(0).standard_normal((len(a), 8))
-            for _ in range(30):
-                v = np.linalg.qr(scipy.linalg.cho_solve(factors, v, check_finite=False))[0]
-            return float(np.linalg.eigvalsh(v.T @ (a @ v))[0])
-        except scipy.linalg.LinAlgError:
+            inverse = scipy.sparse.linalg.LinearOperator(
+                (n, n), matvec=lambda v: scipy.linalg.cho_solve(factors, v, check_finite=False), dtype=np.float64
+            )
+            start = np.random.default_rng(0).standard_normal(n)
+            found = scipy.sparse.linalg.eigsh(inverse, k=1, which="LA", v0=start, tol=1e-10, return_eigenvectors=False)
+            return 1 / float(found[0])
+        except (scipy.linalg.LinAlgError, scipy.sparse.linalg.ArpackError):
             pass
     return float(scipy.linalg.eigvalsh(a, subset_by_index=[0, 0], check_finite=False)[0])
 

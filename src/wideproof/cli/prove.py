@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from wideproof.cli.options import (
-    ActivationName,
     Classes,
     CRes,
     FilterSize,
@@ -19,7 +18,6 @@ from wideproof.cli.options import (
     Kind,
     Limit,
     Missing,
-    Prepare,
     ResidualScale,
     Target,
     Task,
@@ -50,11 +48,13 @@ def prove_command(
     task: Task = "auto",
     missing: Missing = "fill",
     keep_ids: KeepIds = False,
-    prepare: Prepare = "auto",
+    prepare: Annotated[
+        str, typer.Option(help="Steps, as in whiten,sphere(8); auto chooses them for the data, none takes it as it is.")
+    ] = "auto",
     network: Annotated[str | None, typer.Option(help="See `wideproof networks` (default: chosen for the data).")] = None,
     width: Annotated[str, typer.Option(help="Units per layer, or auto: chosen for the data.")] = "auto",
     depth: Annotated[int | None, typer.Option(help="Hidden layers (default: chosen for the data).")] = None,
-    activation: ActivationName = None,
+    activation: Annotated[str | None, typer.Option(help="For the smooth networks (default erf).")] = None,
     c_res: CRes = None,
     residual_scale: ResidualScale = None,
     filter_size: FilterSize = None,

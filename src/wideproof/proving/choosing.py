@@ -41,7 +41,7 @@ LOOKED_AT = 1000  # distinct rows that candidates are compared on
 PROVABLE = 1e-5  # smallest eigenvalue at which a certificate is expected
 GOOD = 0.9  # with an estimate below this the other families are tried too, where that is cheap
 SMALL = 250
-LEAST_WIDTH, MOST_WEIGHTS = 64, 2**26
+LEAST_WIDTH, MOST_WEIGHTS = 256, 2**26
 OPERATIONS, PER_UNIT = 1e11, 500  # of training, about; an activation with its slope costs as much as so many products
 
 
@@ -234,10 +234,13 @@ def _look(
         try:
             ready = prepared[one.preparation] = prepared.get(one.preparation) or _prepared(data, one.preparation)
         except InputError as error:  # a row of zeros has no direction
-            notes.append(f"left out {one}: {error}")
+            notes.append(f"left out {one.preparation}: {error}")
             continue
         if merges(data, ready):
-            notes.append(f"left out {one}: different rows would become equal")
+            notes.append(
+                f"`{one.preparation}` makes different rows of '{data.name}' equal, so a proof would be about the "
+                "preparation: leave `prepare` out, or end it with sphere"
+            )
             continue
         if one.network in NETWORKS and len(candidates) == 1 and kind_of(data) != "vectors":
             found.append(Looked(one, PROVABLE, 0.0, None))

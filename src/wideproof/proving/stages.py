@@ -25,7 +25,6 @@ from wideproof.certificates.certificate import load_certificate
 from wideproof.certificates.certifying import certify, scored
 from wideproof.certificates.polishing import Polished, fit_read_out, polish
 from wideproof.data import AnyDataset, audit, load, prepare
-from wideproof.data.preparation import merges
 from wideproof.data.repeats import distinct
 from wideproof.errors import InputError
 from wideproof.kernels import predict
@@ -44,7 +43,7 @@ COMFORTABLE = 0.4  # a ratio below this is certified; between this and 1/2 a lit
 OFTEN = 400  # rows of a Jacobian up to which the proof ratio is looked at while training
 AUDITED = 3000  # rows of which all pairs are compared
 CHOICES = 3  # preparations that are tried before the answer is "not proved"
-RATIOS, CHOICE, HELD_OUT = "ratios.json", "choice.json", "held-out.json"
+RATIOS, CHOICE = "ratios.json", "choice.json"
 
 Tell = Callable[[str], None]
 
@@ -187,11 +186,6 @@ def _chosen(
     if known.exists() and not tried:
         return _known(job, read_json(known), data, asked, steps, step_size)
     choice = choose(data, avoid=tried, progress=_counting(job.tell), **asked)
-    if merges(data, choice.data):
-        raise InputError(
-            f"`{choice.preparation}` makes different rows of '{data.name}' equal, so a proof would be about the "
-            "preparation: leave --prepare out, or end it with sphere"
-        )
     changes = {"steps": steps, "step_size": None if step_size == "auto" else step_size}
     choice = dataclasses.replace(choice, **{key: value for key, value in changes.items() if value is not None})
     job.folder.mkdir(parents=True, exist_ok=True)
@@ -382,15 +376,23 @@ def _certify(
         diverged = Obstacle("divergence", run.step_size, smaller, reason, advice)
         return dataclasses.replace(attempt, certificate=None, descent=None, obstacle=diverged), None
     job.tell("polishing")
-    groups = distinct(data)
-    found = fit_read_out(network, run.params, groups.x, groups.y)
-    if found is None or not found.residuals[-1] < 1e-6 * (1 + float(np.linalg.norm(groups.y))):
-        found = polish(network, run.params, groups.x, groups.y)
+    found = _polished(network, run, data)
     about |= {
         "anchor": "the trained and polished weights",
         "polishing": {"steps": found.steps, "moved": found.moved, "weights": found.kind},
     }
     return certify(network, found.params, data, sharp=job.sharp, about=about), found
+
+
+def _polished(network: Network, run: Run, data: AnyDataset) -> Polished:
+    """Polish all weights, which moves them least; the read-out alone where that is too much work, or does not fit."""
+    groups = distinct(data)
+    small = groups.y.size <= DENSE
+    for kind in (polish, fit_read_out) if small else (fit_read_out, polish):
+        found = kind(network, run.params, groups.x, groups.y)
+        if found is not None and found.residuals[-1] < 1e-6 * (1 + float(np.linalg.norm(groups.y))):
+            return found
+    return polish(network, run.params, groups.x, groups.y) if found is None else found
 
 
 def _verified(job: _Job, attempt: Attempt) -> Any:
