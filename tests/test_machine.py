@@ -7,9 +7,9 @@ import pytest
 
 from tests.cases import each_network
 from wideproof import Recipe, load, machine, train
+from wideproof.errors import MachineError
 from wideproof.kernels import gram, limit_gram
 from wideproof.kernels.duals import covariance
-from wideproof.errors import MachineError
 from wideproof.machine import in_numpy, require_agreement, trusted
 from wideproof.networks import build, get_activation, gradient, linearize
 from wideproof.training import train_many

@@ -48,7 +48,7 @@ def ball(a: Balls) -> arb:
     return arb(float(a.mid), float(a.rad)) if isinstance(a, Near) else a
 
 
-def matrix(a: Balls) -> arb_mat:
+def matrix(a: Balls) -> Any:
     """Return a two-dimensional array as a matrix of Arb; a large one as it is."""
     return a if isinstance(a, arb_mat | Near) else arb_mat(a.shape[0], a.shape[1], a.ravel().tolist())
 
@@ -119,8 +119,8 @@ def spectral_norm(a: Balls) -> arb:
 def at_least(g: Near, level: float) -> bool | None:
     r"""Return whether no eigenvalue of a large symmetric matrix is below `level`: proved, refuted, or `None`.
 
-    $g - (\text{level} + \delta) I = R R^\top + E$ proves it if $\|E\|_F \le \delta$; R is float Cholesky, untrusted, E is
-    bounded. A vector whose Rayleigh quotient is below refutes it.
+    $g - (\text{level} + \delta) I = R R^\top + E$ proves it if $\|E\|_F \le \delta$; R is float Cholesky, untrusted, E
+    is bounded. A vector whose Rayleigh quotient is below refutes it.
     """
     centre, e = (g.mid + g.mid.T) / 2, float(near.lengths(Near(g.rad + np.abs(g.mid - g.mid.T)), None))
     if not np.isfinite(centre).all():

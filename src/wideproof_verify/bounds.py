@@ -12,9 +12,10 @@ Plain: ζ_k = Σ_t ω τ_src + [trained] n_src e(w), τ_k = [skip] τ_{k-1} + s 
               gp = L2 β∞ ZP + L1 DB,  NB = β2 + R|DB|,  NB∞ = β∞ + R|DB|,  NG = min(L1 NB, γ + R|gp|)
     form      Q = Σ_k s (L2 NB∞ Z Zᵀ + NG Σ_{t trained} κ [e(w), T_src]) + [C trained] [e(C), T~],  [a, b] = a bᵀ + b aᵀ
 
-Where an example stands for r equal rows, its form counts √r times in the sums over i, and columns of all examples as one
-matrix are multiplied by √r. T~ = √Σ_sites T². In the ball |δz_k| ≤ Z_k·t, |δx_k| ≤ T_k·t, |D²F_i[U, U]| ≤ tᵀ Q_i t. Λ: the least of (Σ_i ‖Q_i‖²)^½,
-the norm of (Σ_i Q_{i,kl}²)^½, and ‖Q‖ for all examples' columns as one matrix, where Z Zᵀ is half of [max_i Z_i, Z].
+Where an example stands for r equal rows, its form counts √r times in the sums over i, and columns of all examples as
+one matrix are multiplied by √r. T~ = √Σ_sites T². In the ball |δz_k| ≤ Z_k·t, |δx_k| ≤ T_k·t, |D²F_i[U, U]| ≤ tᵀ Q_i
+t. Λ: the least of (Σ_i ‖Q_i‖²)^½, the norm of (Σ_i Q_{i,kl}²)^½, and ‖Q‖ for all examples' columns as one matrix,
+where Z Zᵀ is half of [max_i Z_i, Z].
 """
 
 from itertools import product as pairs

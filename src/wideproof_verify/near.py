@@ -1,9 +1,9 @@
 r"""Arrays that are too large for balls: float64 numbers, each with a bound of how far off it may be.
 
-What is trusted beyond Arb: + − × ÷ √ of float64 round to nearest, so each is off by at most u = 2^-53 of its result, and
-whole numbers below 2^53 are added exactly in any order. Products of matrices rest on the second alone: rows and columns
-are cut into slices of whole numbers so short that every sum of products stays below 2^53 (Ozaki's scheme). Activations
-are Taylor polynomials around the points k/64, with coefficients from Arb. `NEAR` stays off underflow by `TINY`.
+What is trusted beyond Arb: + − × ÷ √ of float64 round to nearest, so each is off by at most u = 2^-53 of its result,
+and whole numbers below 2^53 are added exactly in any order. Products of matrices rest on the second alone: rows and
+columns are cut into slices of whole numbers so short that every sum of products stays below 2^53 (Ozaki's scheme).
+Activations are Taylor polynomials around the points k/64, with coefficients from Arb. `TINY` covers underflow.
 """
 
 import math
@@ -42,29 +42,39 @@ class Near:
         return self.moved(lambda a: a[at])
 
     def reshape(self, *shape: Any) -> "Near":
+        """Return the entries in another shape."""
         return self.moved(lambda a: a.reshape(*shape))
 
     def transpose(self, *axes: Any) -> "Near":
+        """Return the axes in another order."""
         return self.moved(lambda a: a.transpose(*axes))
 
     def swapaxes(self, i: int, j: int) -> "Near":
+        """Exchange two axes."""
         return self.moved(lambda a: a.swapaxes(i, j))
 
     def ravel(self) -> "Near":
+        """Return the entries in one row."""
         return self.reshape(-1)
 
     @property
     def T(self) -> "Near":
+        """The matrix turned round."""
         return self.transpose()
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function not in STRUCTURE:
             return NotImplemented
-        part = lambda a, k: (a.mid, a.rad)[k] if isinstance(a, Near) else [part(b, k) for b in a] if isinstance(a, list) else a  # noqa: E731, E501
+
+        def part(a: Any, k: int) -> Any:
+            if isinstance(a, list):
+                return [part(b, k) for b in a]
+            return (a.mid, a.rad)[k] if isinstance(a, Near) else a
+
         return Near(*(function(*(part(a, k) for a in args), **kwargs) for k in (0, 1)))
 
     def __add__(self, other: Any) -> "Near":
-        if isinstance(other, int) and other == 0:
+        if not isinstance(other, Near):  # the 0 that a sum begins with
             return self
         mid = self.mid + other.mid
         return Near(mid, (self.rad + other.rad + U * np.abs(mid)) * (1 + 8 * U))
@@ -142,7 +152,7 @@ def inner(rows: Near) -> Near:
 
 
 def _sliced(a: np.ndarray, b: np.ndarray) -> Near:
-    """a bᵀ: with 3 slices each, the sums of the first two orders are whole numbers below 2^53, and so exact."""
+    """A bᵀ: with 3 slices each, the sums of the first two orders are whole numbers below 2^53, and so exact."""
     k = a.shape[1]
     bits = (53 - math.ceil(math.log2(k))) // 2 if k > 1 else 26
     same = a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides  # one array, seen twice
@@ -206,8 +216,8 @@ def _polynomial(name: str, z: np.ndarray) -> tuple[np.ndarray, ...]:
     r"""Return value, slope and their errors for |z| ≤ 40.
 
     By Cauchy's estimate the slope's coefficients are at most C. So with h = 1/128 what follows its last one, of degree
-    8, is at most C h^9 / (1 − h), and h times that bounds the value's. Coefficients are rounded by u of their size, each
-    step of Horner's rule by u of what it adds up; all but the constant terms are at most C h / (1 − h)².
+    8, is at most C h^9 / (1 − h), and h times that bounds the value's. Coefficients are rounded by u of their size,
+    each step of Horner's rule by u of what it adds up; all but the constant terms are at most C h / (1 − h)².
     """
     table, bound, h = _table(name), SERIES[name][1], 1 / (2 * STEP)
     k = np.rint(z * STEP)

@@ -160,7 +160,9 @@ class Anchor:
         self.gains: list[Balls] = [None] * count
         for k, site in enumerate(net.sites):
             features, _, positions = self.values[site].shape
-            read = self.lift(self.floats[net.read_out].reshape(net.outputs, features, 1, positions)).transpose(1, 0, 2, 3)
+            read = self.lift(self.floats[net.read_out].reshape(net.outputs, features, 1, positions)).transpose(
+                1, 0, 2, 3
+            )
             if self.lean:
                 back = read
             else:

@@ -27,13 +27,24 @@ FIELDS = {
 }
 SIZES = {"input_dim", "channels", "pixels", "depth", "length", "outputs", "filter_size"}
 CLAIMS = {  # needed, and allowed as well
-    "descent": ("s radii lipschitz rho S sigma b eta rate h epsilon steps", "D newton_h newton_radius nested kappa distinct least_loss least_loss_at_most"),
+    "descent": (
+        "s radii lipschitz rho S sigma b eta rate h epsilon steps",
+        "D newton_h newton_radius nested kappa distinct least_loss least_loss_at_most",
+    ),
     "existence": ("s radii lipschitz D newton_h newton_radius", "distinct least_loss least_loss_at_most"),
     "fit": ("margin", "loss_name loss"),
     "logistic": ("s radii lipschitz loss epsilon c S R1 eta steps I1 I2", ""),
     "impossible": ("groups least_loss", ""),
 }
-TYPES = {"steps": int, "distinct": int, "radii": list, "lipschitz": list, "groups": list, "nested": dict, "loss_name": str}
+TYPES = {
+    "steps": int,
+    "distinct": int,
+    "radii": list,
+    "lipschitz": list,
+    "groups": list,
+    "nested": dict,
+    "loss_name": str,
+}
 LOSSES = {
     "squared": {"name": "squared", "reduction": "half_sum"},
     "logistic": {"name": "logistic", "reduction": "mean"},

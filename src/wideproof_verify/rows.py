@@ -28,7 +28,7 @@ class Rows:
         return bool((self.counts > 1).any())
 
 
-def group(x: np.ndarray, targets: np.ndarray) -> Rows:
+def grouped(x: np.ndarray, targets: np.ndarray) -> Rows:
     """Group rows whose inputs are equal numbers; `targets` is (outputs, rows)."""
     flat = np.ascontiguousarray(x.reshape(len(x), -1)) + 0.0  # -0.0 becomes 0.0
     whole = flat.view([("", np.void, flat.itemsize * flat.shape[1])])[:, 0]

@@ -27,7 +27,7 @@ from wideproof_verify.bounds import Bounds
 from wideproof_verify.near import Near, close
 from wideproof_verify.networks import ACTIVATIONS, Anchor
 from wideproof_verify.reading import Certificate, is_number, require
-from wideproof_verify.rows import Rows, group
+from wideproof_verify.rows import Rows, grouped
 
 RELATIONS = {
     "≤": (operator.le, operator.gt), "<": (operator.lt, operator.ge),
@@ -62,7 +62,7 @@ class NotProvedError(Exception):
 
 
 class Proof:
-    """One attempt at one precision: `checks` are rows (inequality, claimed, found); `large` takes float64 with radii."""
+    """One attempt at one precision: `checks` are rows (inequality, claimed, found); `large` is float64 with radii."""
 
     def __init__(self, certificate: Certificate, large: bool = False):
         self.c, self.checks, self.large = certificate, [], large
@@ -109,7 +109,7 @@ class Proof:
     def spectrum(self, g: Balls) -> None:
         """0 < s, s² ≤ λ_min(JJᵀ) and S² ≥ λ_max(JJᵀ)."""
         self.positive("s", *(["S"] if "S" in self.c.claims else []))
-        s, S = (getattr(self.k, name, None) for name in "sS")
+        s, S = self.k.s, getattr(self.k, "S", None)
         if isinstance(g, Near):
             low, high = above(s * s), -above(-(S * S)) if S is not None else 0.0
             near = np.linalg.eigvalsh((g.mid + g.mid.T) / 2) if len(g) <= 500 else (low, high)
@@ -134,7 +134,7 @@ class Proof:
 
     def squared(self) -> str:
         """Gradient descent (Theorem 1) and existence (Theorem 2)."""
-        c, k, said, rows = self.c, self.k, "", group(self.c.x, self.c.targets)
+        c, k, said, rows = self.c, self.k, "", grouped(self.c.x, self.c.targets)
         self.least(rows)
         anchor = Anchor(c.network, c.weights, c.x[rows.first], rows.counts, self.large).differentiate()
         self.lean, self.bounds = anchor.lean, Bounds(anchor, c.sharp)
@@ -166,7 +166,9 @@ class Proof:
             if rows.least > 0:
                 low, high = c.claims["least_loss"], c.claims["least_loss_at_most"]
                 slack = short(high - low, ROUND_CEILING)
-                goal = LEAST.format(least=short(low, ROUND_FLOOR), slack=slack, equal=int(rows.counts[rows.counts > 1].sum()))
+                goal = LEAST.format(
+                    least=short(low, ROUND_FLOOR), slack=slack, equal=int(rows.counts[rows.counts > 1].sum())
+                )
                 above = " more than that"
             said = DESCENT.format(
                 eta=c.claims["eta"], goal=goal, rate=rate, end=end, steps=c.claims["steps"], epsilon=most, above=above

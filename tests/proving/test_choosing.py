@@ -12,9 +12,13 @@ from wideproof.planning.candidates import Candidate
 from wideproof.proving.choosing import Looked, choose, rank
 from wideproof.proving.estimates import Estimate
 
+# pyright: reportArgumentType=false
+
 
 def looked(steps: str, smallest: float, accuracy: float) -> Looked:
-    return Looked(Candidate("fully-connected", "erf", 1, steps), smallest, 1.0, Estimate("accuracy", accuracy, 0.5, 0.02, 100))
+    return Looked(
+        Candidate("fully-connected", "erf", 1, steps), smallest, 1.0, Estimate("accuracy", accuracy, 0.5, 0.02, 100)
+    )
 
 
 def test_provable_first_then_useful_then_well_conditioned():
@@ -53,7 +57,9 @@ def test_awkward_tables_have_a_provable_choice(make):
 
 def test_what_is_given_is_kept():
     data = wp.load("iris")
-    found = choose(data, network="residual", depth=2, activation="tanh", width=96, prepare="whiten,sphere(2)", seed=3, c_res=0.3)
+    found = choose(
+        data, network="residual", depth=2, activation="tanh", width=96, prepare="whiten,sphere(2)", seed=3, c_res=0.3
+    )
     assert str(found.network).startswith("residual(input_dim=5, width=96, depth=2, activation=tanh, c_res=0.3")
     assert (found.preparation, found.seed) == ("whiten,sphere(2)", 3)
     assert choose(data, prepare="none").data is data
@@ -87,7 +93,11 @@ def test_where_no_sphere_is_well_conditioned_rows_are_lifted():
 
 def test_sphere_and_lift_say_what_they_need():
     data = wp.load("iris")
-    for steps, words in (("sphere(0)", "radius > 0"), ("sphere(x)", "radius > 0"), ("lift(none)", "number of features")):
+    for steps, words in (
+        ("sphere(0)", "radius > 0"),
+        ("sphere(x)", "radius > 0"),
+        ("lift(none)", "number of features"),
+    ):
         with pytest.raises(InputError, match=words):
             prepare(data, steps)
     assert np.allclose(np.linalg.norm(prepare(data, "sphere(4)").x, axis=1), 4)

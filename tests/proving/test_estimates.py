@@ -10,6 +10,8 @@ from wideproof.kernels.closed import closed_gram
 from wideproof.networks import FullyConnected, get_activation
 from wideproof.proving.estimates import Estimate, leave_out, score, top
 
+# pyright: reportArgumentType=false
+
 
 @pytest.mark.parametrize("repeated", [False, True])
 def test_leaving_out_is_regression_without_the_group(repeated):

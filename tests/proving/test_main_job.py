@@ -4,6 +4,7 @@ import io
 import json
 from collections import Counter
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,8 @@ from wideproof.errors import InputError
 from wideproof.proving import Model
 
 pytestmark = pytest.mark.xdist_group("proving")
-QUICK = {"steps": 16}
+# pyright: reportOptionalMemberAccess=false
+QUICK: dict[str, Any] = {"steps": 16}
 CSV = """name,age,city,joined,member,spend
 ann,31,Bonn,2020-01-02,yes,10.5
 bob,,Kiel,2021-05-06,no,3.25
@@ -35,7 +37,7 @@ def proof(tmp_path_factory):
 
 
 def test_a_table_with_text_blanks_dates_and_truth_values(proof):
-    found, folder, path = proof
+    found, folder, _ = proof
     assert found.proved, found
     assert found.exit_code == 0
     assert found.data.n == 6
@@ -49,7 +51,7 @@ def test_a_table_with_text_blanks_dates_and_truth_values(proof):
 
 
 def test_predictions_of_its_own_rows_are_their_targets(proof, tmp_path):
-    """A network that fits exactly gives the targets back, through encoding, preparation and units; from the folder too."""
+    """A network that fits exactly gives the targets back, through encoding, preparation and units."""
     found, folder, path = proof
     truth = pd.read_csv(path)["spend"].to_numpy()
     left = found.certificate.claims["rho"] * truth.std()  # in the units of the targets
@@ -128,7 +130,9 @@ def test_each_thing_is_done_once(monkeypatch, tmp_path):
     monkeypatch.setattr(dataset, "hashlib", own)
     counted(own, "sha256", "digests")
     rng = np.random.default_rng(0)
-    found = wp.prove((rng.standard_normal((40, 6)), np.where(rng.random(40) < 0.5, "a", "b")), folder=tmp_path / "p", **QUICK)
+    found = wp.prove(
+        (rng.standard_normal((40, 6)), np.where(rng.random(40) < 0.5, "a", "b")), folder=tmp_path / "p", **QUICK
+    )
     assert found.proved
     assert count["run loads"] == 0
     assert count["conflicts"] <= 2
@@ -159,7 +163,7 @@ def test_a_certificate_that_is_replaced_is_never_half_there(tmp_path, monkeypatc
 
 
 def test_any_number_of_outputs(tmp_path):
-    """1,250 rows of the Jacobian: the Gram matrix is not formed, the read-out's part bounds it, verified all the same."""
+    """1,250 rows of the Jacobian: its Gram matrix is not formed, the read-out's part bounds it."""
     rng = np.random.default_rng(1)
     x, labels = rng.standard_normal((50, 3)), np.arange(50) % 25
     found = wp.prove((x, [f"c{k}" for k in labels]), folder=tmp_path / "p", **QUICK)

@@ -86,7 +86,8 @@ def impossible(proved: Proof) -> Proof:
     data = Dataset(x, y, "binary", name=NAME)
     return Proof(
         data=data, audit=audit(data), network=NETWORK, run=None, ratios=(), polished=None,
-        attempt=certify(NETWORK, NETWORK.init(0), data, require_zero=True), verdict=Verdict("proved", "", "No network fits."),  # pyright: ignore[reportArgumentType]
+        attempt=certify(NETWORK, NETWORK.init(0), data, require_zero=True),  # pyright: ignore[reportArgumentType]
+        verdict=Verdict("proved", "", "No network fits."),
         eigenvalues={}, predicted=None, seconds={}, folder=None,
     )  # fmt: skip
 

@@ -65,7 +65,9 @@ def test_radii_of_factors_count(rng):
 
 @pytest.mark.parametrize("name", sorted(ACTIVATIONS))
 def test_activations_contain_the_balls(rng, name):
-    z = np.concatenate([3 * rng.standard_normal(203), rng.uniform(-60, 60, 40), [0.0, -0.0, 1 / 128, -40.0, 40.0, 1e-300]])
+    z = np.concatenate(
+        [3 * rng.standard_normal(203), rng.uniform(-60, 60, 40), [0.0, -0.0, 1 / 128, -40.0, 40.0, 1e-300]]
+    )
     pair, constants = ACTIVATIONS[name]
     first, second = (float(arb(c).upper()) for c in constants())
     value, slope = near.activate(name, pair, first, second, Near(z))
@@ -85,7 +87,9 @@ def test_a_moved_coefficient_is_outside(rng, monkeypatch):
     z = np.linspace(0.3, 2, 50)
     value, _ = near.activate("erf", ACTIVATIONS["erf"][0], 1.2, 1.0, Near(z))
     with ctx.workprec(128):
-        assert any(abs(arb(at).erf() - arb(float(v))) > arb(float(r)) for at, v, r in zip(z, value.mid, value.rad, strict=True))
+        assert any(
+            abs(arb(at).erf() - arb(float(v))) > arb(float(r)) for at, v, r in zip(z, value.mid, value.rad, strict=True)
+        )
 
 
 def test_arithmetic_of_arrays(rng):

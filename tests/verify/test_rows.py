@@ -11,8 +11,9 @@ from wideproof.data import Dataset
 from wideproof.data.repeats import distinct
 from wideproof.networks import FullyConnected, Residual
 from wideproof_verify import verify
-from wideproof_verify.rows import group
+from wideproof_verify.rows import grouped
 
+# pyright: reportOptionalMemberAccess=false
 NETWORKS = [FullyConnected(3, 64, 1), FullyConnected(3, 32, 2, outputs=2), Residual(3, 32, 2)]
 
 
@@ -35,7 +36,7 @@ def test_the_loss_of_any_function_splits(contradicting):
     parts = 0.5 * (found.counts * np.square(f - found.y)).sum() + float(found.least)
     assert whole == pytest.approx(parts, rel=1e-13)
     assert (found.least == 0) == (not contradicting)
-    rows = group(data.x, data.y[None])
+    rows = grouped(data.x, data.y[None])
     assert rows.counts.tolist() == found.counts.tolist()
     assert float(rows.least) == pytest.approx(float(found.least), rel=1e-15, abs=0)
     low, high = found.least_loss

@@ -113,7 +113,7 @@ class Anchor:
     b2, b_max, slope : for each node and example $\|b\|_F$, the largest column of b, $\max|\sigma'|$.
     g2 : for each node and example the spectral norm of g, all outputs and pixels side by side.
     tangents : how hidden values move with each trained array, where the sharper bounds are wanted.
-    roots : upper bounds of the square roots of how many rows each example stands for; `repeated` if that is more than 1.
+    roots : upper bounds of the square roots of how many rows each example stands for.
     lean : whether `gram` is the part of the read-out for one output only, which bounds the smallest eigenvalue of all.
     clearance : for each ReLU node, lower bounds of $|z|$: `n x p x m`.
     rows : for each matrix, the norms of its rows. `unit` : for each node, the largest norm of one unit's values.
@@ -158,8 +158,8 @@ def measure(
     r"""Compute everything a certificate needs at `params`.
 
     `y` holds the scored targets, `n x c` or of a shape that flattens to it; `level` is `"float64"` or `"enclosed"`.
-    With `counts` $m_i$ it is about $\sqrt{m_i} f(x_i)$ and $\sqrt{m_i} y_i$: example i stands for so many equal rows, and
-    $y_i$ is the mean of their targets, rounded.
+    With `counts` $m_i$ it is about $\sqrt{m_i} f(x_i)$ and $\sqrt{m_i} y_i$: example i stands for so many equal rows,
+    and $y_i$ is the mean of their targets, rounded.
     """
     tracked = level == "enclosed"
     params = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
@@ -238,7 +238,7 @@ def _weigher(counts: np.ndarray | None, n: int, tracked: bool) -> Callable[[Ball
 
 
 def _frobenius(passed: Pass, k: int) -> np.ndarray:
-    """Return the Frobenius norm of every example's g, from the sums of b² over outputs where g itself was not needed."""
+    """Return the Frobenius norm of every example's g, from sums of b² over outputs where g itself is not there."""
     found = passed.g[k]
     if found is not None:
         return lengths(found, (1, 2, 3))

@@ -192,18 +192,26 @@ def smallest_eigenvalue(matrix: Ball) -> float:
     return -np.inf
 
 
+class _Inverse(scipy.sparse.linalg.LinearOperator):
+    """The inverse of a matrix with these Cholesky factors."""
+
+    def __init__(self, factors: tuple[np.ndarray, bool]):
+        self.factors = factors
+        super().__init__(np.float64, factors[0].shape)
+
+    def _matvec(self, x: np.ndarray) -> np.ndarray:
+        return scipy.linalg.cho_solve(self.factors, x, check_finite=False)
+
+
 def _lowest(a: np.ndarray) -> float:
     """Estimate the smallest eigenvalue: Lanczos on the inverse where all of them would take long."""
     n = len(a)
     if n > 500:
         try:
             factors = scipy.linalg.cho_factor(a, check_finite=False)
-            inverse = scipy.sparse.linalg.LinearOperator(
-                (n, n), matvec=lambda v: scipy.linalg.cho_solve(factors, v, check_finite=False), dtype=np.float64
-            )
             start = np.random.default_rng(0).standard_normal(n)
-            found = scipy.sparse.linalg.eigsh(inverse, k=1, which="LA", v0=start, tol=1e-10, return_eigenvectors=False)
-            return 1 / float(found[0])
+            found = scipy.sparse.linalg.eigsh(_Inverse(factors), k=1, which="LA", v0=start, tol=1e-10)  # pyright: ignore[reportArgumentType]
+            return 1 / float(found[0][0])
         except (scipy.linalg.LinAlgError, scipy.sparse.linalg.ArpackError):
             pass
     return float(scipy.linalg.eigvalsh(a, subset_by_index=[0, 0], check_finite=False)[0])

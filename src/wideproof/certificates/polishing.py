@@ -51,9 +51,9 @@ def fit_read_out(
 ) -> Polished | None:
     r"""Take the shortest step of the read-out alone that fits all targets; `None` where it cannot.
 
-    The outputs are linear in a trained read-out: $a \leftarrow a - r^\top (X X^\top)^{-1} X$ with the last features X, one
-    small system for any number of outputs. It needs at least as many features as examples; the steps after the first
-    only take away what rounding left.
+    The outputs are linear in a trained read-out: $a \leftarrow a - r^\top (X X^\top)^{-1} X$ with the last features X,
+    one small system for any number of outputs. It needs at least as many features as examples; the steps after the
+    first only take away what rounding left.
 
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(input_dim=3, width=64, depth=1)

@@ -51,7 +51,9 @@ def prove_command(
     prepare: Annotated[
         str, typer.Option(help="Steps, as in whiten,sphere(8); auto chooses them for the data, none takes it as it is.")
     ] = "auto",
-    network: Annotated[str | None, typer.Option(help="See `wideproof networks` (default: chosen for the data).")] = None,
+    network: Annotated[
+        str | None, typer.Option(help="See `wideproof networks` (default: chosen for the data).")
+    ] = None,
     width: Annotated[str, typer.Option(help="Units per layer, or auto: chosen for the data.")] = "auto",
     depth: Annotated[int | None, typer.Option(help="Hidden layers (default: chosen for the data).")] = None,
     activation: Annotated[str | None, typer.Option(help="For the smooth networks (default erf).")] = None,
@@ -75,9 +77,9 @@ def prove_command(
 ) -> None:
     """Prove that gradient descent reaches a global minimum on a table: zero loss, or the least that its labels allow.
 
-    Loads, chooses a network, trains it, polishes and certifies it; an independent verifier checks the certificate before
-    anything is called proved. Exit code 0 if it is proved, 1 if zero loss is proved impossible (--require-zero), 2 if
-    neither. An interrupted proof goes on with the same command and --out.
+    Loads, chooses a network, trains it, polishes and certifies it; an independent verifier checks the certificate
+    before anything is called proved. Exit code 0 if it is proved, 1 if zero loss is proved impossible
+    (--require-zero), 2 if neither. An interrupted proof goes on with the same command and --out.
     """
     from wideproof.proving import prove
 
@@ -94,7 +96,8 @@ def prove_command(
     try:
         with progress_bar(steps or 2048, silent) as bar:
             proof = prove(
-                source, network=network, width=whole_number(width, "--width", "auto"), depth=depth, activation=activation,
+                source, network=network, width=whole_number(width, "--width", "auto"), depth=depth,
+                activation=activation,
                 options={"c_res": c_res, "residual_scale": residual_scale, "filter_size": filter_size,
                          "trained": None if trained is None else tuple(part.strip() for part in trained.split(","))},
                 prepare=prepare, folder=folder, seed=seed, steps=steps, step_size=number_or_word(step_size),

@@ -11,8 +11,8 @@ depend on how many rows there are, so a row gives the same bits alone, in a batc
 | `whiten`        | vectors         | PCA whitening, without singular values <= 1e-10 of the largest       |
 | `unit`          | vectors, images | $x / \lVert x \rVert$ (Frobenius norm for images)                    |
 | `constant(mu)`  | vectors         | $(\sqrt{1-\mu^2} x/\lVert x \rVert, \mu)$, $\mu^2 = 1/2$ if not given |
-| `sphere(r)`     | vectors         | $r\,(x, \beta) / \lVert (x, \beta) \rVert$: norm r (1 if not given), no two rows become one |
-| `lift(D)`       | vectors         | $\sqrt{2/D} \cos(\Omega^\top x + b)$: D random Fourier features (1024 if not given) |
+| `sphere(r)`     | vectors         | $r\,(x, \beta) / \lVert (x, \beta) \rVert$, r = 1 if not given          |
+| `lift(D)`       | vectors         | $\sqrt{2/D} \cos(\Omega^\top x + b)$, D = 1024 if not given             |
 | `pad`           | sequences       | first token of norm 1, last coordinate $1/\sqrt2$: two more columns  |
 | `token_norm`    | sequences       | divide by the largest token norm                                     |
 | `scale_targets` | regression      | $(y - \text{mean}) / \text{std}$ in each output                      |
@@ -321,7 +321,7 @@ STEPS = {
     "unit": "scale every example to norm 1 (Du, Frei)",
     "constant": "scale to norm 1 with a constant last coordinate; constant(0.5) sets it (Zou)",
     "sphere": "append a constant coordinate and scale to norm 1, or to r by sphere(r); keeps different rows different",
-    "lift": "random Fourier features as wide as near neighbours are apart: every row becomes nearly orthogonal to others",
+    "lift": "random Fourier features as wide as near neighbours are apart: rows become nearly orthogonal",
     "pad": "pad and scale tokens as the recurrent network's theorem asks (Allen-Zhu)",
     "token_norm": "scale all tokens so that the longest has norm 1",
     "scale_targets": "shift and scale real targets to mean 0 and deviation 1",

@@ -110,7 +110,7 @@ def _distinct(x: np.ndarray, y: np.ndarray) -> Distinct:
     for g in np.flatnonzero(clashing):
         for j, column in enumerate(targets[place == g].T):
             exact = [Fraction(value) for value in column.tolist()]
-            mean = sum(exact) / len(exact)
+            mean = sum(exact, Fraction(0)) / len(exact)
             means[g, j] = float(mean)
-            least += sum((value - mean) ** 2 for value in exact) / 2
+            least += sum(((value - mean) * (value - mean) for value in exact), Fraction(0)) / 2
     return Distinct(x[first], means.reshape(len(first), *y.shape[1:]), counts, place, least, clashing)

@@ -1,6 +1,7 @@
 r"""Infinite-width Gram matrices in closed form and plain NumPy, for fully-connected networks with erf or ReLU.
 
-With $\Sigma^{(0)} = X X^\top$ and the dual $T(\Sigma) = c_\sigma \mathbb{E}[\sigma(u)\sigma(v)]$, $(u, v) \sim N(0, \Sigma)$,
+With $\Sigma^{(0)} = X X^\top$ and the dual $T(\Sigma) = c_\sigma \mathbb{E}[\sigma(u)\sigma(v)]$ for normal $(u, v)$ of
+covariance $\Sigma$,
 
 $$ \Sigma^{(h)} = T(\Sigma^{(h-1)}), \quad \Theta^{(0)} = 0, \quad
    \Theta^{(h)} = (\Theta^{(h-1)} + \Sigma^{(h-1)}) \circ T'(\Sigma^{(h-1)}), \quad G = \Sigma^{(H)} + \Theta^{(H)} . $$
@@ -19,7 +20,7 @@ from wideproof.networks.fully_connected import FullyConnected
 
 
 class Closed(NamedTuple):
-    """The part of the read-out, $\\Sigma^{(H)}$, and the sum over all weights."""
+    r"""The part of the read-out, $\Sigma^{(H)}$, and the sum over all weights."""
 
     read_out: np.ndarray
     total: np.ndarray

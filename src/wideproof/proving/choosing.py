@@ -27,15 +27,18 @@ from wideproof.data.repeats import Distinct, distinct
 from wideproof.errors import InputError
 from wideproof.kernels import limit_gram
 from wideproof.kernels.closed import DUALS, closed_gram
-from wideproof.networks import NETWORKS, FullyConnected, Network, build
+from wideproof.networks import NETWORKS, FullyConnected, Network
 from wideproof.planning.candidates import Candidate, kind_of
 from wideproof.proving.estimates import Estimate, leave_out, score
 
 SPHERES = ("standardize,sphere(8)", "standardize,sphere(16)", "whiten,sphere(8)", "whiten,sphere(16)")
 SHARPER = ("standardize,sphere(32)", "whiten,sphere(64)", "standardize,lift,sphere(2)", "whiten,lift,sphere(4)")
 FOLDS = {
-    "images": (("conv-residual", "softplus", 2, "standardize,unit"), ("conv-residual", "tanh", 2, "center,unit")),
-    "sequences": (("elman-rnn", None, 1, "standardize,pad"), ("elman-rnn", None, 1, "pad")),
+    "images": (
+        Candidate("conv-residual", "softplus", 2, "standardize,unit"),
+        Candidate("conv-residual", "tanh", 2, "center,unit"),
+    ),
+    "sequences": (Candidate("elman-rnn", None, 1, "standardize,pad"), Candidate("elman-rnn", None, 1, "pad")),
 }
 LOOKED_AT = 1000  # distinct rows that candidates are compared on
 PROVABLE = 1e-5  # smallest eigenvalue at which a certificate is expected
@@ -62,12 +65,12 @@ class Looked:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What to train, and why.
+    r"""What to train, and why.
 
     Attributes
     ----------
     data : the prepared data; `network` is built for it.
-    step_size : $1/\\lambda_{\\max}$ of the weighted Gram matrix at infinite width.
+    step_size : $1/\lambda_{\max}$ of the weighted Gram matrix at infinite width.
     steps : of training at most; what is left is polished away.
     estimate : on rows left out, at infinite width; `None` where it was not computed.
     looked : all candidates that were looked at, the chosen one first.
@@ -195,12 +198,12 @@ def _candidates(
         parse_steps(prepare)
     fixed = None if prepare == "auto" else "" if prepare == "none" else prepare
     if kind != "vectors":
-        rows = FOLDS[kind]
-        if network is not None or fixed is not None:
-            name = network or rows[0][0]
-            steps = fixed if fixed is not None else ",".join(PAPERS_NEED[NETWORKS[name].paper])
-            rows = ((name, activation or rows[0][1], depth or 2, steps),)
-        return [Candidate(*row) for row in rows], []
+        if network is None and fixed is None:
+            return list(FOLDS[kind]), []
+        usual = FOLDS[kind][0]
+        name = network or usual.network
+        steps = fixed if fixed is not None else ",".join(PAPERS_NEED[NETWORKS[name].paper])
+        return [Candidate(name, activation or usual.activation, depth or usual.depth, steps)], []
     name = network or "fully-connected"
     smooth = "activation" in {field.name for field in dataclasses.fields(NETWORKS[name])}
     sigma = (activation or "erf") if smooth else None
@@ -208,7 +211,10 @@ def _candidates(
     first = [Candidate(name, sigma, layers, steps) for steps in ((fixed,) if fixed is not None else SPHERES)]
     later = [] if fixed is not None else [Candidate(name, sigma, layers, steps) for steps in SHARPER]
     if network is None and fixed is None and depth is None and activation is None:
-        later += [Candidate("fully-connected", "erf", 3, "whiten,unit"), Candidate("residual", "erf", 3, "standardize,sphere(4)")]
+        later += [
+            Candidate("fully-connected", "erf", 3, "whiten,unit"),
+            Candidate("residual", "erf", 3, "standardize,sphere(4)"),
+        ]
         if not data.target_shape:
             later += [Candidate("deep-relu", None, 2, "standardize,sphere")]
     return first, later

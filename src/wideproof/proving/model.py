@@ -30,7 +30,7 @@ class Model:
 
     @staticmethod
     def load(folder: str | Path) -> Model:
-        """Read the network of a proof from the folder that `prove` wrote: the certified weights, or the trained ones."""
+        """Read the network of a proof from the folder that `prove` wrote, with the certified or the trained weights."""
         folder = Path(folder)
         if not (folder / RUN).is_dir():
             raise InputError(f"{folder} holds no proof with a trained network: give the folder that `prove` wrote")

@@ -117,8 +117,8 @@ class Proof:
     def predict(self, rows: Any) -> np.ndarray:
         """Return classes (their names) or numbers (in the target's own units) for new rows.
 
-        `rows` is a path, a DataFrame, or an array with the columns of the table that was given; encoding and preparation
-        are applied as they were to the rows of the proof.
+        `rows` is a path, a DataFrame, or an array with the columns of the table that was given; encoding and
+        preparation are applied as they were to the rows of the proof.
         """
         return self.model.predict(rows)
 

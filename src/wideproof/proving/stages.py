@@ -146,7 +146,11 @@ def prove(
         proof = _attempt(job, choice, data)
         open_ = isinstance(network, str | None) and prepare == "auto" and len(tried) + 1 < CHOICES
         blocked = proof.attempt.obstacle
-        if proof.proved or not open_ or (blocked is not None and blocked.quantity not in ("ratio", "eigenvalue", "kink")):
+        if (
+            proof.proved
+            or not open_
+            or (blocked is not None and blocked.quantity not in ("ratio", "eigenvalue", "kink"))
+        ):
             break
         tried.append(choice.preparation)
         tell(f"no proof with {choice}: trying another preparation")
@@ -159,7 +163,7 @@ def _split(data: AnyDataset, share: float) -> tuple[AnyDataset, AnyDataset | Non
     if not 0 <= share < 1:
         raise InputError(f"holdout is a share of the rows, at least 0 and below 1, got {share}")
     groups = distinct(data)
-    out = np.random.default_rng(0).permutation(groups.n)[: int(round(share * groups.n))]
+    out = np.random.default_rng(0).permutation(groups.n)[: round(share * groups.n)]
     if len(out) == 0:
         return data, None
     away = np.isin(groups.place, out)
@@ -204,7 +208,9 @@ def _known(
     if step_size not in ("auto", config["step_size"]):
         different.append("step_size")
     if different:
-        told = ", ".join(f"{key} {before.get(key, config.get(key))}, now {asked.get(key, step_size)}" for key in different)
+        told = ", ".join(
+            f"{key} {before.get(key, config.get(key))}, now {asked.get(key, step_size)}" for key in different
+        )
         raise InputError(
             f"{job.folder} was begun with another recipe ({told}): choose another folder, or go on with the same one; "
             "only the number of steps may change"
@@ -302,7 +308,9 @@ def _train(job: _Job, network: Network, data: AnyDataset, recipe: Recipe) -> tup
             first = certify(network, start.initial, data, level="float64")
             looks = [_look(start, first)]
         steps = min(FIRST_STEPS, recipe.steps) if often else recipe.steps
-        run = train(network, data, dataclasses.replace(recipe, steps=steps), folder=place, progress=job.progress, start=start)
+        run = train(
+            network, data, dataclasses.replace(recipe, steps=steps), folder=place, progress=job.progress, start=start
+        )
     while True:
         if run.status is Status.RUNNING:
             raise KeyboardInterrupt
@@ -322,8 +330,8 @@ def _same_run(place: Path, network: Network, data: AnyDataset, recipe: Recipe) -
         raise InputError(f"{place.parent} holds a proof of another problem: choose another folder")
     if dataclasses.replace(run.recipe, steps=recipe.steps) != recipe:
         raise InputError(
-            f"{place.parent} was begun with another recipe ({_differences(run.recipe, recipe)}): choose another folder, "
-            "or go on with the same one; only the number of steps may change"
+            f"{place.parent} was begun with another recipe ({_differences(run.recipe, recipe)}): choose another "
+            "folder, or go on with the same one; only the number of steps may change"
         )
     return run
 
@@ -420,7 +428,7 @@ def _require_same_problem(folder: Path, network: Network, data: AnyDataset) -> N
 def _spectra(
     network: Network, run: Run, data: AnyDataset, first: Attempt | None, attempt: Attempt
 ) -> tuple[dict[str, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
-    """Return the Gram matrix's eigenvalues at both ends, and the loss that the first one predicts; all known already."""
+    """Return the Gram matrix's eigenvalues at both ends, and the loss that the first one predicts."""
     if first is None or first.anchor is None or attempt.anchor is None or attempt.anchor.lean:
         return {}, None
     start, groups = first.anchor, distinct(data)

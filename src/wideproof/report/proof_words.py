@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Outcome = Literal["proved", "impossible", "not proved"]
 # What the verifier relies on, whoever wrote the certificate and however.
 TRUST = (
-    "the verifier's own source, Python, the ball arithmetic of Arb, and that float64 rounds as IEEE 754 says; the prover "
-    "is not trusted",
+    "the verifier's own source, Python, the ball arithmetic of Arb, and that float64 rounds as IEEE 754 says; the "
+    "prover is not trusted",
     "the statement is about gradient descent in exact arithmetic: a computer that rounds stalls at its rounding level",
 )
 # symbol, name in words; in the order of the table.
@@ -199,10 +199,9 @@ def meaning(proof: Proof) -> list[tuple[str, str]]:
     if proof.proved and verdict is not None and found is not None:
         return [
             ("What is proved", "Gradient descent on the squared training loss, with any step size up to "
-             f"{shown(found.eta, 3, ROUND_FLOOR)}, drives the loss on these {n} rows to {_goal(proof)}. On the way, however "
-             f"long it is, the weights never move farther than {shown(found.radius, 3, ROUND_CEILING)} from where they are."
-             + (f" The rows were prepared first, by {', '.join(map(str, proof.data.preparation))}, which keeps different "
-                "rows different." if proof.data.preparation else "")),
+             f"{shown(found.eta, 3, ROUND_FLOOR)}, drives the loss on these {n} rows to {_goal(proof)}. On the way, "
+             "however long it is, the weights never move farther than "
+             f"{shown(found.radius, 3, ROUND_CEILING)} from where they are.{_prepared(proof)}"),
             ("From which weights", f"From {anchor(proof)}: the “anchor”, stored in the certificate. How they were "
              "found does not matter to the proof."),
             ("How sure it is", "It is a mathematical proof, not a measurement: an independent program recomputed every "
@@ -240,8 +239,13 @@ def meaning(proof: Proof) -> list[tuple[str, str]]:
 def _goal(proof: Proof) -> str:
     if not proof.groups.least:
         return "exactly zero, a global minimum"
-    return (f"{shown(proof.groups.least_loss[0], 6, ROUND_FLOOR)}, a global minimum: contradicting rows leave no function "
-            "less")  # fmt: skip
+    least = shown(proof.groups.least_loss[0], 6, ROUND_FLOOR)
+    return f"{least}, a global minimum: contradicting rows leave no function less"
+
+
+def _prepared(proof: Proof) -> str:
+    steps = ", ".join(map(str, proof.data.preparation))
+    return f" The rows were prepared first, by {steps}, which keeps different rows different." if steps else ""
 
 
 class Clash(NamedTuple):

@@ -127,9 +127,7 @@ def resume(
 
 
 @double
-def extend(
-    run: Run, steps: int, folder: Path, progress: Callable[[Progress], None] | None = None
-) -> Run:
+def extend(run: Run, steps: int, folder: Path, progress: Callable[[Progress], None] | None = None) -> Run:
     """Go on with a run that is in memory, up to `steps` in all, and keep it in its `folder`; as `resume` does."""
     run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
     save_description(folder, run)
