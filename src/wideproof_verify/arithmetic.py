@@ -5,6 +5,7 @@ balls is true only when it holds for all the numbers in them. Large arrays are `
 norms are balls again.
 """
 
+import contextlib
 import math
 from typing import Any
 
@@ -89,7 +90,8 @@ def largest_eigenvalue(g: np.ndarray, e: float) -> float:
     if not np.isfinite(e) or not np.isfinite(g).all():
         return np.inf
     g = (g + g.T) / 2
-    top = np.linalg.eigvalsh(g)[-1] if len(g) <= 500 else _top(g)[0]
+    block = np.eye(len(g)) if len(g) <= 500 else _powers(g)
+    top = np.linalg.eigvalsh(block.T @ (g @ block))[-1]
     for tau in (top * (1 + 1e-9), top * (1 + 1e-6), top * (1 + 1e-3)):
         gap = np.diag(np.full(len(g), tau)) - g
         try:
@@ -136,30 +138,26 @@ def at_least(g: Near, level: float) -> bool | None:
         error += 4 * ROUNDING * (np.linalg.norm(square.mid) + np.linalg.norm(centre) + abs(level) + delta)
         if error * (1 + 1e-6) < delta * (1 - 1e-6):
             return True
-    v = _lowest(centre)[1]
+    v = _lowest(centre)
     above = float(v @ (centre @ v) / (v @ v)) + size * (1 + 1e-6)
     return False if above < level else None
 
 
-def _lowest(g: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return an estimate of the smallest eigenvalue and a vector near its eigenvector."""
-    if len(g) <= 500:
-        values, vectors = np.linalg.eigh(g)
-        return float(values[0]), vectors[:, 0]
-    try:
-        value, v = _top(np.linalg.inv(g))
-        return float(1 / value), v
-    except (np.linalg.LinAlgError, ZeroDivisionError):
-        return 0.0, np.ones(len(g))
+def _lowest(g: np.ndarray) -> np.ndarray:
+    """Return a vector near the eigenvector of the smallest eigenvalue."""
+    block = np.eye(len(g))
+    if len(g) > 500:
+        with contextlib.suppress(np.linalg.LinAlgError):  # small ones are large ones of the inverse
+            block = np.linalg.qr(np.hstack([_powers(np.linalg.inv(g)), _powers(g)]))[0]
+    return block @ np.linalg.eigh(block.T @ (g @ block))[1][:, 0]
 
 
-def _top(g: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return an estimate of the largest eigenvalue and a vector near its eigenvector, by powers of eight vectors."""
+def _powers(g: np.ndarray) -> np.ndarray:
+    """Return eight vectors near the eigenvectors of the largest eigenvalues."""
     v = np.random.default_rng(0).standard_normal((len(g), 8))
     for _ in range(40):
         v = np.linalg.qr(g @ v)[0]
-    values, vectors = np.linalg.eigh(v.T @ (g @ v))
-    return float(values[-1]), v @ vectors[:, -1]
+    return v
 
 
 def positive_definite(a: Balls) -> bool | None:

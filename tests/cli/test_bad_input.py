@@ -57,13 +57,7 @@ def content(rows, kind):
 @pytest.mark.parametrize(
     ("kind", "patterns"),
     [
-        (
-            "nan",
-            (r"t\.csv, line 5, column 1 \('weight'\) holds 'nan', a missing value", "fill it in or remove the row"),
-        ),
-        ("empty field", (r"t\.csv, line 5, column 1 \('weight'\) is empty", "fill it in or remove the row")),
         ("infinite", (r"t\.csv, line 5, column 1 \('weight'\) holds -inf", "finite number")),
-        ("nan target", (r"t\.csv, line 4, column 3 \('label'\) holds 'nan'", "remove the row")),
         ("ragged", (r"t\.csv, line 4: 3 fields where line 1 has 4", "same number of fields")),
         ("text", (r"t\.csv, line 6, column 2 \('age'\) holds the text 'about 40'", "correct it, or remove or encode")),
         ("header only", (r"t\.csv holds a header only", "add one row for each example")),

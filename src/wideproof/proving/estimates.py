@@ -67,7 +67,7 @@ def leave_out(matrix: np.ndarray, groups: Distinct) -> LeftOut | None:
     >>> from wideproof.data import Dataset
     >>> from wideproof.data.repeats import distinct
     >>> groups = distinct(Dataset(np.eye(2), [1, -1], "binary"))
-    >>> leave_out(np.array([[2.0, 1.0], [1.0, 2.0]]), groups).outputs.ravel().tolist()
+    >>> leave_out(np.array([[2.0, 1.0], [1.0, 2.0]]), groups).outputs.ravel().round(12).tolist()
     [-0.5, 0.5]
     """
     roots = np.sqrt(groups.counts)
