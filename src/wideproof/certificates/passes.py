@@ -11,6 +11,7 @@ from wideproof.certificates.enclosure import UP, Ball, activate, add, exact, mul
 from wideproof.certificates.graph import Graph
 
 EXTENDED = 4e9  # products of long doubles that are worth their time
+READ_OUT = 5e8  # the same for the last layer alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,11 @@ def _forward(
     read = matrix(graph.read_out)
     flat = read.reshape(len(read), -1)
     size = float(np.sqrt(np.square(flat.astype(np.float64)).sum())) * UP
-    sites = [product(values[k].joined(2), flat, size).rounded() for k in graph.outputs]
+    last = [values[k].joined(2) for k in graph.outputs]
+    if tracked and len(graph.outputs) * last[0].mid.size * len(flat) < READ_OUT:
+        # The residual is all that is left of a fit: long double here makes its bound a hundred times smaller.
+        flat, last = flat.astype(np.longdouble), [Ball(u.mid.astype(np.longdouble), u.rad, u.norm) for u in last]
+    sites = [product(u, flat, size).rounded() for u in last]
     radii = [site.rad for site in sites if site.rad is not None]
     outputs = Ball(
         np.concatenate([site.mid for site in sites], axis=1), np.concatenate(radii, axis=1) if radii else None

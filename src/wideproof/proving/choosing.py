@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from wideproof.certificates.anchor import DENSE
 from wideproof.data import PAPERS_NEED, AnyDataset, Dataset, prepare
 from wideproof.data.preparation import merges, parse_steps
 from wideproof.data.repeats import Distinct, distinct
@@ -41,6 +42,7 @@ FOLDS = {
     "sequences": (Candidate("elman-rnn", None, 1, "standardize,pad"), Candidate("elman-rnn", None, 1, "pad")),
 }
 LOOKED_AT = 1000  # distinct rows that candidates are compared on
+READ_OUT = 0.2  # of the smallest eigenvalue of the read-out, what to expect at finite width
 PROVABLE = 1e-5  # smallest eigenvalue at which a certificate is expected
 GOOD = 0.9  # with an estimate below this the other families are tried too, where that is cheap
 SMALL = 250
@@ -50,7 +52,11 @@ OPERATIONS, PER_UNIT = 1e11, 500  # of training, about; an activation with its s
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """A candidate and what its Gram matrix says: ends of the spectrum at infinite width, and the estimate."""
+    """A candidate and what its Gram matrix says: ends of the spectrum at infinite width, and the estimate.
+
+    Where a certificate will see the part of the read-out only, `smallest` is a share of that part's: a network of finite
+    width has less of it.
+    """
 
     candidate: Candidate
     smallest: float
@@ -139,6 +145,8 @@ def choose(
     first, later = _candidates(data, kind, network, depth, activation, prepare)
     notes: list[str] = []
     ready: dict[str, AnyDataset] = {}
+    if avoid:  # what looked best was not provable: now more is asked for, of all there is
+        first, later = [one for one in (*first, *later) if _cheap(one, groups)], []
     looked = _look(data, [one for one in first if one.preparation not in avoid], ready, notes, progress)
     good = any(one.provable and (one.estimate is None or one.estimate.value >= GOOD) for one in looked)
     if not good:
@@ -148,7 +156,7 @@ def choose(
         looked += _look(data, rest, ready, notes, progress)
     if not looked:
         raise InputError(notes[-1] if notes else f"no network is known for '{data.name}': choose one with `network`")
-    best, *others = rank(looked)
+    best, *others = rank(looked, PROVABLE * 10 ** len(avoid))
     own = ready[best.candidate.preparation]
     made = best.candidate.build(own, width or _width(own, best.candidate))
     made = dataclasses.replace(made, **_fields(made, given))
@@ -161,13 +169,13 @@ def choose(
     )  # fmt: skip
 
 
-def rank(looked: Sequence[Looked]) -> list[Looked]:
-    """Sort: provable ones first; the best estimate, within one standard error the best condition number."""
+def rank(looked: Sequence[Looked], needed: float = PROVABLE) -> list[Looked]:
+    """Sort: those with the `needed` eigenvalue first; the best estimate, within one standard error the best condition."""
 
     def condition(one: Looked) -> float:
         return one.smallest / one.largest if one.largest > 0 else 0.0
 
-    provable = [one for one in looked if one.provable] or list(looked)
+    provable = [one for one in looked if one.smallest >= needed] or [max(looked, key=condition)]
     most = max((one.estimate.value - one.estimate.error for one in provable if one.estimate), default=-math.inf)
     near = [one for one in provable if one.estimate is None or one.estimate.value >= most]
     best = max(near, key=condition)
@@ -251,7 +259,8 @@ def _look(
         if one.network in NETWORKS and len(candidates) == 1 and kind_of(data) != "vectors":
             found.append(Looked(one, PROVABLE, 0.0, None))
             continue
-        found.append(_measured(one, ready.take(part) if part is not None else ready, data.n))
+        lean = distinct(data).y.size > DENSE
+        found.append(_measured(one, ready.take(part) if part is not None else ready, data.n, lean))
     return found
 
 
@@ -264,20 +273,23 @@ def _part(data: AnyDataset) -> np.ndarray | None:
     return np.flatnonzero(np.isin(groups.place, chosen))
 
 
-def _measured(one: Candidate, data: AnyDataset, rows: int) -> Looked:
+def _measured(one: Candidate, data: AnyDataset, rows: int, lean: bool) -> Looked:
     groups = distinct(data)
     network = one.build(data, LEAST_WIDTH)
     if isinstance(network, FullyConnected) and network.activation.name in DUALS:
-        matrix = closed_gram(network, groups.x).total
+        part, matrix = closed_gram(network, groups.x)
     else:
-        matrix = np.asarray(limit_gram(network, groups.x).matrix, np.float64)
+        part, matrix = None, np.asarray(limit_gram(network, groups.x).matrix, np.float64)
     if not isinstance(data, Dataset):
         return Looked(one, *_ends(matrix), None)
     left = leave_out(matrix, groups)
     if left is None:
         return Looked(one, 0.0, float(np.trace(matrix)), None)
-    estimate = score(data, left.outputs[groups.place].reshape(data.y.shape))
-    return Looked(one, left.smallest, left.largest * rows / data.n, estimate)
+    estimate, smallest = score(data, left.outputs[groups.place].reshape(data.y.shape)), left.smallest
+    if lean and part is not None:
+        alone = leave_out(part, groups)
+        smallest = 0.0 if alone is None else READ_OUT * alone.smallest
+    return Looked(one, smallest, left.largest * rows / data.n, estimate)
 
 
 def _ends(matrix: np.ndarray) -> tuple[float, float]:
