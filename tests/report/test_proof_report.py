@@ -194,9 +194,8 @@ def test_claims_meet_the_verifiers_values(proved):
     rows = {row.symbol: row for row in numbers(proved)}
     assert rows["ρ"].found == shown(3.25e-17, 6, ROUND_CEILING)
     assert rows["s"].found == "0.15625"  # and not the 0 of "s > 0"
-    assert (
-        rows["Λ"].found == "1.01001"
-    )  # 1.01 is not a float, and what bounds from above is rounded up; and not the 0 of "Λ_1 ≥ Λ_0"
+    # 1.01 is no float, and what bounds from above is rounded up; and it is not the 0 of "Λ_1 ≥ Λ_0".
+    assert rows["Λ"].found == "1.01001"
     assert rows["b"].found == ""
     assert [row.count for row in checks(proved)] == [1, 1, 1, 1, 40]
     assert checks(proved)[-1].name == "Λ_40 ≥ Λ(t_40)"

@@ -181,7 +181,7 @@ def measure(
     else:
         matrix = weigh(weigh(gram(passed, graph.trained), 0), 1)
     smallest, largest = smallest_eigenvalue(matrix), largest_eigenvalue(matrix)
-    # Claims keep a ten-millionth back, and what a verifier's own factorization may lose, so that rounding never decides.
+    # Claims keep a ten-millionth back, and what a verifier's factorization may lose, so that rounding never decides.
     if tracked:
         smallest -= min(smallest / 2, 160 * (len(matrix.mid) + 8) * UNIT * float(np.linalg.norm(matrix.mid)))
     s = float(np.sqrt(smallest)) * (1 - 1e-7 * tracked) if smallest > 0 else 0.0

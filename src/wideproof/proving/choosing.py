@@ -54,8 +54,8 @@ OPERATIONS, PER_UNIT = 1e11, 500  # of training, about; an activation with its s
 class Looked:
     """A candidate and what its Gram matrix says: ends of the spectrum at infinite width, and the estimate.
 
-    Where a certificate will see the part of the read-out only, `smallest` is a share of that part's: a network of finite
-    width has less of it.
+    Where a certificate will see the part of the read-out only, `smallest` is a share of that part's: a network of
+    finite width has less of it.
     """
 
     candidate: Candidate
@@ -170,7 +170,7 @@ def choose(
 
 
 def rank(looked: Sequence[Looked], needed: float = PROVABLE) -> list[Looked]:
-    """Sort: those with the `needed` eigenvalue first; the best estimate, within one standard error the best condition."""
+    """Sort: the `needed` eigenvalue first, then the best estimate, within a standard error the best condition."""
 
     def condition(one: Looked) -> float:
         return one.smallest / one.largest if one.largest > 0 else 0.0
