@@ -14,6 +14,7 @@ import numpy as np
 from flint import arb, arb_series, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
 U, TINY, MOST = 2.0**-53, 1e-280, 4096
+FAINT = 1e-150  # far above the root of every sum of squares that underflowed
 STRUCTURE = (np.concatenate, np.stack, np.moveaxis, np.broadcast_to)
 
 
@@ -119,7 +120,7 @@ def close(values: Any) -> Near:
 def lengths(a: Near, axis: Any) -> np.ndarray:
     """Return upper bounds of the Euclidean norms along `axis`."""
     total = np.square(a.largest()).sum(axis=axis)
-    return np.sqrt(total) * up(a.size // max(1, np.size(total))) + TINY
+    return np.sqrt(total) * up(a.size // max(1, np.size(total))) + FAINT
 
 
 def slices(a: np.ndarray, bits: int) -> tuple[list[np.ndarray], np.ndarray]:
@@ -140,8 +141,8 @@ def product(a: Near, b: Near) -> Near:
     for first in range(0, a.shape[1], MOST):
         cut = slice(first, first + MOST)
         total = total + _sliced(a.mid[:, cut], b.mid[cut].T)
-    far, near = (np.sqrt(np.square(part).sum(axis=axis)) * up(a.shape[1]) for part, axis in ((a.rad, 1), (a.mid, 1)))
-    off, size = (np.sqrt(np.square(part).sum(axis=axis)) * up(a.shape[1]) for part, axis in ((b.rad, 0), (b.mid, 0)))
+    far, near = (lengths(Near(part), 1) if part.any() else np.zeros(len(part)) for part in (a.rad, a.mid))
+    off, size = (lengths(Near(part), 0) if part.any() else np.zeros(part.shape[1]) for part in (b.rad, b.mid))
     rad = total.rad + (np.multiply.outer(near, off) + np.multiply.outer(far, size + off)) * (1 + 8 * U) + TINY
     return Near(total.mid, rad * (1 + 4 * U))
 

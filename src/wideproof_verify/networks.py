@@ -193,7 +193,7 @@ class Anchor:
             return balls(near.lengths(self.gains[k], (0, 1, 3)))
         square = np.square(self.backs[k].largest()).sum(axis=1) * near.up(self.network.outputs)
         size = (np.square(self.slopes[k].largest()) * square).sum(axis=(0, 2)) * near.up(4 + square.size)
-        return balls(np.sqrt(size) * near.up(1))
+        return balls(np.sqrt(size) * near.up(1) + near.FAINT)
 
     def features(self) -> Balls:
         """Return the Gram matrix of the read-out alone for one output: JJᵀ is this or more for every one of them."""

@@ -88,9 +88,9 @@ class Certificate:
         return self.network.activation != "relu" and not self.sharp and self.theorem in ("descent", "existence")
 
     @property
-    def work(self) -> float:
-        """Multiplications of a pass through all rows, about."""
-        return float(len(self.x)) * sum(weight.size for weight in self.weights.values())
+    def small(self) -> bool:
+        """Whether balls can do in minutes."""
+        return self.targets.size <= 1200 and len(self.x) * sum(w.size for w in self.weights.values()) <= 10**9
 
 
 def read(folder: str | Path) -> Certificate:

@@ -15,12 +15,16 @@ from wideproof_verify.arithmetic import Balls, arb, balls
 
 @dataclass(frozen=True)
 class Rows:
-    """`first` row and `counts` of every group, `means` of the targets (outputs, groups), the `least` loss L*."""
+    """`first` row and `counts` of every group, `means` of the targets (outputs, groups), the `least` loss L*.
+
+    `clash`: whether equal inputs have different targets, which alone makes L* positive.
+    """
 
     first: np.ndarray
     counts: np.ndarray
     means: Balls
     least: arb
+    clash: bool
 
     @property
     def repeated(self) -> bool:
@@ -38,13 +42,13 @@ def grouped(x: np.ndarray, targets: np.ndarray) -> Rows:
     first, counts = first[order], counts[order]
     if not (flat == flat[first][place]).all():
         raise ValueError("rows of a group are not equal")
-    means, least = balls(targets[:, first]), arb(0)
+    means, least, clash = balls(targets[:, first]), arb(0), False
     for g in np.flatnonzero(counts > 1):
         own = targets[:, place == g]
         if (own == own[:, :1]).all():
             continue
-        y = balls(own)
+        y, clash = balls(own), True
         mean = y.sum(axis=1) / int(counts[g])
         means[:, g], apart = mean, y - mean[:, None]
         least += (apart * apart).sum() / 2
-    return Rows(first, counts, means, least)
+    return Rows(first, counts, means, least, clash)

@@ -163,7 +163,7 @@ class Proof:
             self.need("(1 − rate)^steps rho", final, "≤", "√(2 epsilon)", (2 * k.epsilon).sqrt())
             rate, most = short(c.claims["rate"], ROUND_FLOOR), short(c.claims["epsilon"], ROUND_CEILING)
             end, goal, above = short(c.claims["radii"][-1], ROUND_CEILING), "zero loss", ""
-            if rows.least > 0:
+            if rows.clash:
                 low, high = c.claims["least_loss"], c.claims["least_loss_at_most"]
                 slack = short(high - low, ROUND_CEILING)
                 goal = LEAST.format(
@@ -175,7 +175,7 @@ class Proof:
             )
         if "D" in c.claims:
             self.newton(g, r)
-            radius, least = short(c.claims["newton_radius"], ROUND_CEILING), "that" if rows.least > 0 else "zero"
+            radius, least = short(c.claims["newton_radius"], ROUND_CEILING), "that" if rows.clash else "zero"
             said += f"Weights with {least} loss exist within the distance {radius}."
         return said.strip()
 
