@@ -90,7 +90,7 @@ def largest_eigenvalue(g: np.ndarray, e: float) -> float:
     if not np.isfinite(e) or not np.isfinite(g).all():
         return np.inf
     g = (g + g.T) / 2
-    block = np.eye(len(g)) if len(g) <= 500 else _powers(g)
+    block = np.eye(len(g)) if len(g) <= 500 else _krylov(g)
     top = np.linalg.eigvalsh(block.T @ (g @ block))[-1]
     for tau in (top * (1 + 1e-9), top * (1 + 1e-6), top * (1 + 1e-3)):
         gap = np.diag(np.full(len(g), tau)) - g
@@ -148,16 +148,23 @@ def _lowest(g: np.ndarray) -> np.ndarray:
     block = np.eye(len(g))
     if len(g) > 500:
         with contextlib.suppress(np.linalg.LinAlgError):  # small ones are large ones of the inverse
-            block = np.linalg.qr(np.hstack([_powers(np.linalg.inv(g)), _powers(g)]))[0]
+            block = np.linalg.qr(np.hstack([_krylov(np.linalg.inv(g)), _krylov(g)]))[0]
     return block @ np.linalg.eigh(block.T @ (g @ block))[1][:, 0]
 
 
-def _powers(g: np.ndarray) -> np.ndarray:
-    """Return eight vectors near the eigenvectors of the largest eigenvalues."""
-    v = np.random.default_rng(0).standard_normal((len(g), 8))
-    for _ in range(40):
-        v = np.linalg.qr(g @ v)[0]
-    return v
+def _krylov(g: np.ndarray, most: int = 200) -> np.ndarray:
+    """Return orthonormal columns that hold the eigenvectors at both ends, or nearly (Lanczos)."""
+    v = np.random.default_rng(0).standard_normal(len(g))
+    basis = np.empty((len(g), min(most, len(g))))
+    for k in range(basis.shape[1]):
+        for _ in range(2):
+            v = v - basis[:, :k] @ (basis[:, :k].T @ v)
+        size = np.linalg.norm(v)
+        if not size > 1e-12:
+            return basis[:, :k]
+        basis[:, k] = v / size
+        v = g @ basis[:, k]
+    return basis
 
 
 def positive_definite(a: Balls) -> bool | None:

@@ -1,4 +1,4 @@
-"""Many outputs: the Gram matrix is not formed. Claims that are a little too strong are refused, true ones are proved."""
+"""Many outputs, whose Gram matrix is not formed: claims a little too strong are refused, true ones are proved."""
 
 import numpy as np
 import pytest
@@ -61,8 +61,8 @@ def test_bounds_are_bounds(case):
         jacobian = np.concatenate([np.asarray(a).reshape(25 * 40, -1) for a in rows.values()], axis=1)
     roots = np.sqrt(groups.counts[:25]).repeat(40)
     values = np.linalg.svd(jacobian * roots[:, None], compute_uv=False)
-    assert attempt.anchor.s <= values[-1]  # more rows only make the smallest one smaller
-    assert attempt.anchor.S >= values[0]
+    assert values[-1] >= attempt.anchor.s  # more rows only make the smallest one smaller
+    assert values[0] <= attempt.anchor.S
 
 
 @pytest.mark.parametrize("change", [

@@ -40,7 +40,7 @@ def test_it_imports_neither_jax_nor_wideproof():
 
 
 def test_it_is_short():
-    assert sum(len(path.read_text().splitlines()) for path in SOURCE.glob("*.py")) <= 1600
+    assert sum(len(path.read_text().splitlines()) for path in SOURCE.glob("*.py")) <= 1650
 
 
 def run(*arguments: str) -> tuple[int, str]:

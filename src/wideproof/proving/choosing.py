@@ -229,7 +229,7 @@ def _candidates(
 
 
 def _cheap(one: Candidate, groups: Distinct) -> bool:
-    return one.network == "fully-connected" or groups.n <= SMALL
+    return one.network == "fully-connected" or (groups.n <= SMALL and groups.y.size <= DENSE)
 
 
 def _look(
