@@ -27,7 +27,8 @@ REPORT, FIGURES, CONTRADICTIONS = "report.html", "figures", "contradictions.csv"
 
 def proof_html(proof: Proof) -> str:
     """Return the whole report as one HTML document."""
-    return _render(proof, draw(proof))
+    figures = draw(proof)
+    return _render(proof, figures, {name: svg_text(drawn.figure, name) for name, drawn in figures.items()})
 
 
 def save_report(proof: Proof, folder: str | Path) -> Path:
@@ -37,11 +38,12 @@ def save_report(proof: Proof, folder: str | Path) -> Path:
     """
     folder = Path(folder)
     figures = draw(proof)
-    page = _render(proof, figures)
+    texts = {name: svg_text(drawn.figure, name) for name, drawn in figures.items()}
+    page = _render(proof, figures, texts)
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     for name, drawn in figures.items():
-        for kind in ("svg", "png"):
-            save_figure(drawn.figure, folder / FIGURES / f"{name}.{kind}")
+        write_bytes(folder / FIGURES / f"{name}.svg", texts[name].encode())
+        save_figure(drawn.figure, folder / FIGURES / f"{name}.png")
     if rows := words.clashes(proof):
         write_bytes(folder / CONTRADICTIONS, _contradictions(rows, words.row_word(proof)).encode())
     write_bytes(folder / REPORT, page.encode())
@@ -69,7 +71,7 @@ def proof_card(proof: Proof) -> str:
     return f'<div style="max-width: 40em"><p><strong>{escape(words.headline(proof))}</strong></p>{lines}{picture}</div>'
 
 
-def _render(proof: Proof, figures: dict[str, Drawn]) -> str:
+def _render(proof: Proof, figures: dict[str, Drawn], texts: dict[str, str]) -> str:
     numbers = words.numbers(proof)
     return (
         environment()
@@ -82,7 +84,7 @@ def _render(proof: Proof, figures: dict[str, Drawn]) -> str:
             obstacle=words.obstacle(proof),
             clashes=words.clashes(proof),
             row_word=words.row_word(proof),
-            figures=[(name, drawn, inline_svg(drawn.figure, name, drawn.title)) for name, drawn in figures.items()],
+            figures=[(name, drawn, _inline(texts[name], name, drawn.title)) for name, drawn in figures.items()],
             numbers=numbers,
             verified=any(row.found for row in numbers),
             checks=words.checks(proof),
@@ -110,13 +112,22 @@ def inline_svg(figure: Figure, name: str, title: str) -> str:
 
     `name` begins every identifier, so that several figures can stand in one document.
     """
+    return _inline(svg_text(figure, name), name, title)
+
+
+def svg_text(figure: Figure, name: str) -> str:
+    """Return a figure as an SVG document, with text as text; the same bytes for the same figure."""
     import matplotlib
-    from markupsafe import Markup, escape
 
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = buffer.getvalue()
+    return buffer.getvalue()
+
+
+def _inline(text: str, name: str, title: str) -> str:
+    from markupsafe import Markup, escape
+
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\b(id="|url\(#|href="#)', rf"\g<1>{name}-", text)
