@@ -277,3 +277,17 @@ def test_files_are_written(proved, tmp_path):
     for name in ALL:
         assert (tmp_path / f"figures/{name}.png").read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (tmp_path / f"figures/{name}.svg").read_bytes()
+
+
+def test_a_least_loss_is_taken_off_the_figure(proved):
+    """The theorem bounds what is above the least loss: run and bound are drawn in the same units."""
+    x, y = proved.data.x.copy(), proved.data.y
+    x[1] = x[0]
+    data = Dataset(x, y, "binary", name="clash")
+    run = train(NETWORK, data, Recipe(steps=50))
+    found = replace(proved, data=data, run=run, polished=None, predicted=None)
+    drawn = draw(found)["loss"]
+    axes = drawn.figure.axes[0]
+    assert "above the least, 1" in axes.get_ylabel()
+    assert "above the least" in drawn.caption
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), run.records["loss"] - 1.0, rtol=1e-12)

@@ -85,7 +85,8 @@ def loss_figure(proof: Proof) -> Figure | None:
     if stages[-1][1] is _draw_bound:
         _fill_below(panels[-1])
     name = "squared, half sum" if squared or run is None else f"{run.recipe.loss}, mean"
-    panels[0].set_ylabel(f"training loss ({name})")
+    above = f" above the least, {shown(proof.groups.least_loss[0], 4)}" if proof.groups.least else f" ({name})"
+    panels[0].set_ylabel(f"training loss{above}")
     return figure
 
 
@@ -136,6 +137,7 @@ def spectrum_figure(proof: Proof) -> Figure | None:
     axes.set_yscale("log")
     _decades(axes)
     axes.margins(x=0.02)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("eigenvalue, from the largest")
     axes.set_ylabel("eigenvalue of G")
     axes.legend(loc="best")
@@ -162,6 +164,8 @@ def distance_figure(proof: Proof) -> Figure | None:
 
 def _loss_caption(proof: Proof) -> str:
     parts = ["The training loss on a logarithmic axis."]
+    if proof.groups.least:
+        parts = ["The training loss above the least one that any function of these inputs has, on a logarithmic axis."]
     if proof.predicted is not None:
         parts.append("Dashed: what the Gram matrix at the start predicts for a network that barely moves.")
     polished = proof.polished is not None and proof.polished.steps > 0
@@ -171,7 +175,7 @@ def _loss_caption(proof: Proof) -> str:
         )
     if proof.proved:
         parts.append(
-            "Green is a theorem: from there on, with the certified step size, the loss stays on or below the line."
+            "Green is a theorem: from there on, with the certified step size, it stays on or below the line."
         )
         if polished:
             parts.append("It begins above the last point because every rounding error is allowed for.")
@@ -250,10 +254,11 @@ def _draw_training(axes: Axes, proof: Proof) -> None:
     assert run is not None
     # In the units of the theorem: the mean of the squared loss times n is the half sum.
     scale = proof.data.n if run.recipe.loss == "squared" and run.recipe.objective.reduction == "mean" else 1
-    steps, losses = _positive(run.steps, scale * run.records["loss"])
+    least = proof.groups.least_loss[0]  # what no function is below: the theorem is about the rest
+    steps, losses = _positive(run.steps, scale * run.records["loss"] - least)
     axes.plot(steps, losses, color=RUN, lw=1.9, label="loss")
     if proof.predicted is not None:
-        steps, predicted = _positive(proof.predicted[0], scale * np.asarray(proof.predicted[1], float))
+        steps, predicted = _positive(proof.predicted[0], scale * np.asarray(proof.predicted[1], float) - least)
         near = predicted > losses.min(initial=np.inf) / 1e4  # what it predicts far below the run says nothing more
         axes.plot(steps[near], predicted[near], color=EXPECTED, lw=1.3, ls="--", label="predicted at the start")
     axes.set_title(f"training, {counted(run.step, 'step')}")
