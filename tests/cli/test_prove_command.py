@@ -15,6 +15,12 @@ SPHERE = "sphere:n=6,d=4,separation=0.5,seed=1"
 SMALL = (SPHERE, "--network", "fully-connected", "--width", 64, "--depth", 1)
 
 
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Drawing takes longer than a small proof."""
+    monkeypatch.setattr("wideproof.report.html.draw", lambda proof: {})
+
+
 def test_a_proof_with_all_its_files(cli, tmp_path):
     answer = cli("prove", *SMALL, "--out", "proof")
     assert answer.code == 0, answer
@@ -47,6 +53,7 @@ def test_a_proof_with_all_its_files(cli, tmp_path):
     assert (altered.code, altered.out.partition(":")[0]) == (2, "malformed")
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_contradictions_are_proved_impossible(cli, tmp_path):
     (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
     answer = cli("prove", "clash.csv", "--network", "fully-connected", "--width", 32, "--out", "proof",
@@ -56,6 +63,7 @@ def test_contradictions_are_proved_impossible(cli, tmp_path):
     assert verify(tmp_path / "proof" / "certificate").answer == "proved"
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_contradictions_are_proved_impossible_before_a_network_is_chosen(cli, tmp_path):
     (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
     answer = cli("prove", "clash.csv", "--out", "proof", "--quiet", "--require-zero")
@@ -64,6 +72,7 @@ def test_contradictions_are_proved_impossible_before_a_network_is_chosen(cli, tm
     assert cli("verify", "proof").code == 0  # the folder of the proof will do
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_least_loss_is_proved_where_labels_contradict(cli, tmp_path):
     """Two of five rows contradict each other: the least loss is 1, it is reached, and the rows are named by line."""
     (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
@@ -78,6 +87,7 @@ def test_the_least_loss_is_proved_where_labels_contradict(cli, tmp_path):
     assert "a global minimum" in verify(tmp_path / "proof" / "certificate").statement
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_preparation_that_makes_inputs_equal_is_refused(cli, tmp_path):
     """What would be proved is about the preparation: never a word of impossible."""
     (tmp_path / "rays.csv").write_text("a,b,y\n1,2,0\n2,4,1\n3,1,0\n-1,1,1\n")
@@ -89,6 +99,7 @@ def test_a_preparation_that_makes_inputs_equal_is_refused(cli, tmp_path):
     assert cli("prove", "rays.csv", "--out", "proof", "--quiet", "--steps", 16).code == 0
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_divergence_is_named(cli, tmp_path):
     answer = cli("prove", *SMALL, "--step-size", "1e6", "--out", "proof", "--quiet")
     assert answer.code == 2, answer

@@ -15,7 +15,6 @@ from wideproof.data import dataset, repeats
 from wideproof.errors import InputError
 from wideproof.proving import Model
 
-pytestmark = pytest.mark.xdist_group("proving")
 # pyright: reportOptionalMemberAccess=false
 QUICK: dict[str, Any] = {"steps": 16}
 CSV = """name,age,city,joined,member,spend

@@ -174,9 +174,7 @@ def _loss_caption(proof: Proof) -> str:
             "Polishing takes a few Gauss-Newton steps to fit the examples down to rounding; it has an axis of its own."
         )
     if proof.proved:
-        parts.append(
-            "Green is a theorem: from there on, with the certified step size, it stays on or below the line."
-        )
+        parts.append("Green is a theorem: from there on, with the certified step size, it stays on or below the line.")
         if polished:
             parts.append("It begins above the last point because every rounding error is allowed for.")
     return " ".join(parts)
