@@ -22,6 +22,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(doctor, "FUNCTIONS", {name: doctor.FUNCTIONS[name] for name in ("sqrt", "arctan")})
 
 
+@pytest.mark.slow
 def test_a_sound_machine(sound):
     assert sound.wrong == ()
     assert {finding.what for finding in sound.findings} >= {*doctor.FUNCTIONS, "matrix product", "Cholesky factor"}

@@ -96,6 +96,7 @@ def test_a_wrong_function_in_training_is_named(problem, recipe):
 
 
 @pytest.mark.usefixtures("wrong_arctan")
+@pytest.mark.slow
 def test_a_wrong_function_in_several_runs_and_large_ones_is_named(problem, monkeypatch):
     with pytest.raises(MachineError, match="compiled arctan is wrong by"):
         train_many(problem[0], problem[1], Recipe(steps=3), seeds=range(2), how="batch")

@@ -43,6 +43,7 @@ def test_a_table_with_text_blanks_dates_and_truth_values(proof):
     assert any("fill" in note for note in found.notes)
     assert any("name" in note for note in found.notes)
     text = str(found)
+    assert all(note[:40] in text for note in found.notes)
     assert text.startswith("Proved: from the")
     assert found.headline.split(",")[0] in text
     assert "<svg" in found._repr_html_()

@@ -43,8 +43,9 @@ def test_the_loss_of_any_function_splits(contradicting):
     assert low <= found.least <= high
 
 
-@pytest.mark.parametrize("contradicting", [False, True])
-@pytest.mark.parametrize("network", NETWORKS, ids=str)
+@pytest.mark.parametrize(
+    ("network", "contradicting"), [(NETWORKS[0], True), (NETWORKS[1], False), (NETWORKS[2], True)], ids=str
+)
 def test_gradient_descent_on_rows_obeys_the_certificate(network, contradicting, tmp_path):
     """The certificate of the groups bounds a float64 run on all rows, and it is verified."""
     data = problem(network, contradicting)

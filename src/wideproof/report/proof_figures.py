@@ -99,7 +99,6 @@ def ratio_figure(proof: Proof) -> Figure | None:
     if not known:
         return None
     figure, (axes,) = _panels(2.9, [1.0])
-    axes.axhspan(1e-300, 0.5, color=PROVEN, alpha=0.09, lw=0)
     axes.axhline(0.5, color=PROVEN, lw=1.2, ls="--", label="h = ½: provable below")
     axes.plot([r.step for r in known], [r.h for r in known], "o-", color=RUN, ms=3.5, lw=1.6, label="h during training")
     values = [0.5, *(ratio.h for ratio in known)]
@@ -112,6 +111,7 @@ def ratio_figure(proof: Proof) -> Figure | None:
         values.append(last)
     _steps(axes, proof.run.step if proof.run is not None else known[-1].step)
     axes.set_yscale("log")
+    axes.axhspan(min(values) / 8, 0.5, color=PROVEN, alpha=0.09, lw=0)
     axes.set_ylim(min(values) / 8, max(values) * 8)
     axes.set_ylabel("proof ratio  h = Λρ / s²")
     axes.legend(loc="best")
@@ -209,11 +209,13 @@ def draw(proof: Proof) -> dict[str, Drawn]:
     """Return the figures that this proof has, by name, in the order of the report."""
     found = {}
     for name, (title, function, caption) in _FIGURES.items():
-        figure = function(proof)
-        if figure is not None:
+        with np.errstate(over="ignore"):  # Matplotlib tries limits far outside of a logarithmic axis
+            figure = function(proof)
+            if figure is None:
+                continue
             figure.draw_without_rendering()
             figure.set_layout_engine("none")  # the places of axes are found once, not for every file
-            found[name] = Drawn(title, figure, caption(proof))
+        found[name] = Drawn(title, figure, caption(proof))
     return found
 
 

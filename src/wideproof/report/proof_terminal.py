@@ -23,6 +23,7 @@ def proof_text(proof: Proof) -> str:
     """Return the proof's result as text of at most 100 columns; only a long path is never broken."""
     parts = [_wrapped(words.headline(proof))]
     parts += [_wrapped(str(estimate)) for estimate in proof.estimates]
+    parts += ["\n".join(_wrapped(note, "  ") for note in proof.notes)] if proof.notes else []
     parts += [_clashes(proof)] if proof.groups.least > 0 else []
     obstacle = words.obstacle(proof)
     if obstacle is not None and obstacle["advice"]:
