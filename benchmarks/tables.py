@@ -31,7 +31,8 @@ def one(path: Path, seconds: float) -> dict[str, Any]:
             child = subprocess.Popen(command, stdout=out, stderr=err)
             code, usage = _wait(child, began + seconds)
             took = time.perf_counter() - began
-            out.seek(0), err.seek(0)
+            out.seek(0)
+            err.seek(0)
             text, said = out.read(), err.read()
     result: dict[str, Any] = {"seconds": round(took, 1), "code": code, "memory_gb": round(usage, 2)}
     try:

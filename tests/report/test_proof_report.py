@@ -290,4 +290,4 @@ def test_a_least_loss_is_taken_off_the_figure(proved):
     axes = drawn.figure.axes[0]
     assert "above the least, 1" in axes.get_ylabel()
     assert "above the least" in drawn.caption
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), run.records["loss"] - 1.0, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(axes.lines[0].get_ydata(), float), run.records["loss"] - 1.0, rtol=1e-12)

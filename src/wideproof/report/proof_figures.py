@@ -121,6 +121,8 @@ def ratio_figure(proof: Proof) -> Figure | None:
 @_styled
 def spectrum_figure(proof: Proof) -> Figure | None:
     """Draw the eigenvalues of the Gram matrix at the start and at the end, from the largest down."""
+    from matplotlib.ticker import MaxNLocator
+
     looks = {"start": (EXPECTED, "--", "at the start"), "end": (RUN, "-", "at the end")}
     found = [(name, np.sort(proof.eigenvalues[name])[::-1]) for name in looks if name in proof.eigenvalues]
     found = [(name, values) for name, values in found if (values > 0).any()]
@@ -137,7 +139,7 @@ def spectrum_figure(proof: Proof) -> Figure | None:
     axes.set_yscale("log")
     _decades(axes)
     axes.margins(x=0.02)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("eigenvalue, from the largest")
     axes.set_ylabel("eigenvalue of G")
     axes.legend(loc="best")
