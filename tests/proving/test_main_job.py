@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +12,12 @@ import pandas as pd
 import pytest
 
 import wideproof as wp
+from wideproof.certificates import certificate
+from wideproof.certificates.polishing import Polished
 from wideproof.data import dataset, repeats
 from wideproof.errors import InputError
-from wideproof.proving import Model
+from wideproof.networks import FullyConnected
+from wideproof.proving import Model, stages
 
 # pyright: reportOptionalMemberAccess=false
 QUICK: dict[str, Any] = {"steps": 16}
@@ -35,7 +39,19 @@ def proof(tmp_path_factory):
     return wp.prove(path, "spend", folder=folder, **QUICK), folder, path
 
 
-def test_a_table_with_text_blanks_dates_and_truth_values(proof):
+@pytest.fixture(scope="module")
+def flowers(tmp_path_factory):
+    """12 rows of iris, proved once: tests take copies of the folder, and other problems of the same shapes."""
+    folder = tmp_path_factory.mktemp("flowers") / "p"
+    return wp.prove("iris", limit=12, folder=folder, **QUICK), folder
+
+
+@pytest.fixture
+def copied(flowers, tmp_path):
+    return shutil.copytree(flowers[1], tmp_path / "p")
+
+
+def test_a_table_with_text_blanks_dates_and_truth_values(proof, monkeypatch):
     found, folder, _ = proof
     assert found.proved, found
     assert found.exit_code == 0
@@ -47,6 +63,7 @@ def test_a_table_with_text_blanks_dates_and_truth_values(proof):
     assert text.startswith("Proved: from the")
     assert found.headline.split(",")[0] in text
     assert "<svg" in found._repr_html_()
+    monkeypatch.setattr("wideproof.report.html.draw", lambda proof: {})  # drawn above
     assert found.save_report() == folder / "report.html"
 
 
@@ -64,11 +81,11 @@ def test_predictions_of_its_own_rows_are_their_targets(proof, tmp_path):
         Model.load(tmp_path)
 
 
-@pytest.mark.parametrize("source", [
+@pytest.mark.parametrize("source", [  # the slow ones are in other tests, each for a reason of its own
     lambda: pd.read_csv(io.StringIO(CSV)).drop(columns="name"),
-    lambda: (np.arange(12.0).reshape(6, 2), ["a", "b", "a", "b", "b", "a"]),
-    lambda: wp.prepare(wp.load("sphere:n=6,d=3,separation=0.5"), "unit"),
-    lambda: "iris",
+    pytest.param(lambda: (np.arange(12.0).reshape(6, 2), ["a", "b", "a", "b", "b", "a"]), marks=pytest.mark.slow),
+    pytest.param(lambda: wp.prepare(wp.load("sphere:n=6,d=3,separation=0.5"), "unit"), marks=pytest.mark.slow),
+    pytest.param(lambda: "iris", marks=pytest.mark.slow),
 ], ids=["frame", "pair", "data set", "bundled"])  # fmt: skip
 def test_every_kind_of_source(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -81,31 +98,31 @@ def test_every_kind_of_source(source, tmp_path, monkeypatch):
 
 
 def test_held_out_rows_are_not_in_the_proof():
-    found = wp.prove("iris", limit=30, holdout=0.2, **QUICK)
-    assert found.data.n == 24
+    found = wp.prove("iris", limit=15, holdout=0.2, **QUICK)
+    assert found.data.n == 12
     assert [estimate.how for estimate in found.estimates] == ["leave-one-out", "held out"]
-    assert found.estimates[1].rows == 6
+    assert found.estimates[1].rows == 3
     with pytest.raises(InputError, match="holdout is a share"):
         wp.prove("iris", holdout=1.5)
 
 
-def test_a_proof_goes_on_without_choosing_again(tmp_path, monkeypatch):
-    first = wp.prove("iris", limit=12, folder=tmp_path / "p", **QUICK)
+def test_a_proof_goes_on_without_choosing_again(flowers, copied, monkeypatch):
+    first = flowers[0]
 
     def never(*args, **options):
         raise AssertionError("chosen again")
 
     monkeypatch.setattr("wideproof.proving.stages.choose", never)
-    again = wp.prove("iris", limit=12, folder=tmp_path / "p", **QUICK)
+    again = wp.prove("iris", limit=12, folder=copied, **QUICK)
     assert again.proved
     assert again.data.digest == first.data.digest
     assert again.headline == first.headline
     with pytest.raises(InputError, match="another problem"):
-        wp.prove("iris", limit=15, folder=tmp_path / "p", **QUICK)
+        wp.prove("iris", limit=15, folder=copied, **QUICK)
 
 
 def test_each_thing_is_done_once(monkeypatch, tmp_path):
-    """40 rows: rows grouped once for each version of the data, hashed a few times, no run read back from disk."""
+    """40 rows: grouped once for each version of the data, hashed a few times, no run read back, one certificate."""
     count: Counter[str] = Counter()
 
     def counted(owner, name, label):
@@ -125,6 +142,7 @@ def test_each_thing_is_done_once(monkeypatch, tmp_path):
     counted(sys.modules["wideproof.data.conflicts"], "_conflicts", "conflicts")
     counted(repeats, "_distinct", "distinct")
     counted(run, "_load", "run loads")
+    counted(certificate, "to_bytes", "certificates")
     counted(dataset.Examples, "__post_init__", "data sets")
     own = SimpleNamespace(sha256=hashlib.sha256)
     monkeypatch.setattr(dataset, "hashlib", own)
@@ -135,16 +153,34 @@ def test_each_thing_is_done_once(monkeypatch, tmp_path):
     )
     assert found.proved
     assert count["run loads"] == 0
+    assert count["certificates"] == 1
     assert count["conflicts"] <= 2
     assert count["digests"] <= 3, count
     assert count["data sets"] <= 16, count
 
 
-def test_a_certificate_that_is_replaced_is_never_half_there(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("whole", "part", "taken"), [(1.0, 2.0, "all"), (2.0, 1.0, "read-out"), (1.0, None, "all")])
+@pytest.mark.parametrize("dense", [0, 1200])
+def test_polishing_that_stalls_is_not_done_again(whole, part, taken, dense, monkeypatch):
+    called = []
+
+    def stalls(kind, left):
+        called.append(kind)
+        return None if left is None else Polished({}, (3.0, left), 0.0, kind)
+
+    monkeypatch.setattr(stages, "polish", lambda *given: stalls("all", whole))
+    monkeypatch.setattr(stages, "fit_read_out", lambda *given: stalls("read-out", part))
+    monkeypatch.setattr(stages, "DENSE", dense)
+    run: Any = SimpleNamespace(params={})
+    found = stages._polished(FullyConnected(2, 4, 1), run, wp.load((np.eye(2), [0, 1])))
+    assert found.kind == taken
+    assert sorted(called) == ["all", "read-out"]
+
+
+def test_a_certificate_that_is_replaced_is_never_half_there(copied, monkeypatch):
     """Killed between taking the old one away and putting the new one there: the folder is still usable."""
     import os
 
-    wp.prove("iris", limit=9, folder=tmp_path / "p", steps=8)
     real, calls = os.rename, []
 
     def dies(source, target):
@@ -155,11 +191,11 @@ def test_a_certificate_that_is_replaced_is_never_half_there(tmp_path, monkeypatc
 
     monkeypatch.setattr("wideproof.storage.os.rename", dies)
     with pytest.raises(SystemError):
-        wp.prove("iris", limit=9, folder=tmp_path / "p", steps=64)
+        wp.prove("iris", limit=12, folder=copied, steps=64)
     monkeypatch.undo()
-    assert not (tmp_path / "p" / "certificate").exists()
-    assert wp.prove("iris", limit=9, folder=tmp_path / "p", steps=64).proved
-    assert json.loads((tmp_path / "p" / "certificate" / "certificate.json").read_text())["theorem"] == "descent"
+    assert not (copied / "certificate").exists()
+    assert wp.prove("iris", limit=12, folder=copied, steps=64).proved
+    assert json.loads((copied / "certificate" / "certificate.json").read_text())["theorem"] == "descent"
 
 
 def test_any_number_of_outputs(tmp_path):

@@ -22,7 +22,7 @@ from wideproof.certificates.graph import graph
 from wideproof.errors import InputError
 from wideproof.networks import Network, from_config, to_config
 from wideproof.networks.families import SequenceNetwork
-from wideproof.storage import new_folder, read_json, write_bytes
+from wideproof.storage import new_folder, read_json, replace_folder, write_bytes
 
 FORMAT = "wideproof-certificate-1"
 DOCUMENT, ARRAYS = "certificate.json", "arrays.safetensors"
@@ -64,25 +64,21 @@ class Certificate:
         """Write the certificate to a new folder and return its path."""
         folder = Path(folder)
         with new_folder(folder) as new:
-            self.write(new)
+            _write(new, self._files())
         return folder
 
-    def write(self, folder: Path) -> None:
-        """Write the two files into a folder that exists."""
-        content, document = self._files()
-        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        write_bytes(folder / ARRAYS, content)
-        write_bytes(folder / DOCUMENT, text.encode())
+    def put(self, folder: Path) -> None:
+        """Let `folder` hold this very certificate: another one there is replaced, the same one is left as it is."""
+        files = self._files()
+        if not _holds(folder, files):
+            with replace_folder(folder) as new:
+                _write(new, files)
 
     def is_in(self, folder: str | Path) -> bool:
         """Return whether `folder` holds this very certificate: the same claims about the same arrays."""
-        content, document = self._files()
-        try:
-            return (Path(folder) / ARRAYS).read_bytes() == content and read_json(Path(folder) / DOCUMENT) == document
-        except (OSError, InputError):
-            return False
+        return _holds(Path(folder), self._files())
 
-    def _files(self) -> tuple[bytes, dict[str, Any]]:
+    def _files(self) -> dict[str, bytes]:
         arrays = {"x": self.x, "y": self.y} | {f"weights/{name}": weight for name, weight in self.params.items()}
         content = to_bytes({name: np.array(a, np.float64, order="C") for name, a in arrays.items()})
         document = self.document()
@@ -90,7 +86,8 @@ class Certificate:
             "arrays": hashlib.sha256(content).hexdigest(),
             "certificate": hashlib.sha256(canonical(document).encode()).hexdigest(),
         }
-        return content, document
+        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return {ARRAYS: content, DOCUMENT: text.encode()}
 
     def document(self) -> dict[str, Any]:
         """Return what the JSON file says, without the digests."""
@@ -153,6 +150,18 @@ def load_certificate(folder: str | Path) -> Certificate:
         return loaded
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise InputError(f"{folder} is no certificate, or a damaged one ({error})") from error
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        write_bytes(folder / name, content)
+
+
+def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
+    try:
+        return all((folder / name).read_bytes() == content for name, content in files.items())
+    except OSError:
+        return False
 
 
 def _plain(value: Any) -> Any:

@@ -140,8 +140,7 @@ def choose(
     if network is not None:
         _require_options(network, {**given, **({"depth": depth} if depth else {})}, activation)
     kind, groups = kind_of(data), distinct(data)
-    if data.task == "regression" and prepare == "auto" and (np.ptp(data.y, axis=0) > 0).all():
-        data = _prepared(data, "scale_targets")  # weights stay near their start only if targets are of size 1
+    data = scaled(data, prepare)
     first, later = _candidates(data, kind, network, depth, activation, prepare)
     notes: list[str] = []
     ready: dict[str, AnyDataset] = {}
@@ -167,6 +166,16 @@ def choose(
         own, made, best.candidate.preparation, seed, 1 / best.largest if best.largest > 0 else "safe",
         1 << (steps.bit_length() - 1), best.estimate, (best, *others), tuple(notes),
     )  # fmt: skip
+
+
+def scaled(data: AnyDataset, steps: str) -> AnyDataset:
+    """Scale real targets if the preparation is left open: weights stay near their start only if targets are of size 1.
+
+    >>> scaled(Dataset(np.eye(3), [10.0, 20.0, 30.0], "regression"), "auto").y.round(3).tolist()
+    [-1.225, 0.0, 1.225]
+    """
+    real = data.task == "regression" and bool((np.ptp(data.y, axis=0) > 0).all())
+    return prepare(data, "scale_targets") if real and steps == "auto" else data
 
 
 def rank(looked: Sequence[Looked], needed: float = PROVABLE) -> list[Looked]:

@@ -1,14 +1,11 @@
 """The main job: load, audit, choose, train, polish if needed, certify, have it verified. Every stage can be resumed.
 
-A folder holds it all: what was chosen in `choice.json`, the training run in `run/`, the proof ratios in `ratios.json`,
-the certificate in `certificate/`, and the report. `prove` on a folder that exists goes on where it was interrupted, and
-refuses one of another problem.
+`prove` on a folder that exists goes on where it was interrupted, and refuses one of another problem.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,20 +18,19 @@ import numpy as np
 
 from wideproof.certificates.anchor import DENSE
 from wideproof.certificates.attempt import Attempt, Obstacle
-from wideproof.certificates.certificate import load_certificate
 from wideproof.certificates.certifying import certify, scored
 from wideproof.certificates.polishing import Polished, fit_read_out, polish
 from wideproof.data import AnyDataset, audit, load, prepare
 from wideproof.data.repeats import distinct
 from wideproof.errors import InputError
 from wideproof.kernels import predict
-from wideproof.networks import Network, from_config
+from wideproof.networks import Network
 from wideproof.precision import double
+from wideproof.proving import folders
 from wideproof.proving.choosing import Choice, choose
-from wideproof.proving.estimates import Estimate, score
+from wideproof.proving.estimates import score
 from wideproof.proving.model import CERTIFICATE, RUN, Model
 from wideproof.proving.proof import Proof, Ratio
-from wideproof.storage import read_json, replace_folder, write_json
 from wideproof.training import Progress, Recipe, Run, Status, extend, train
 from wideproof.training.train import begin
 
@@ -43,7 +39,6 @@ COMFORTABLE = 0.4  # a ratio below this is certified; between this and 1/2 a lit
 OFTEN = 400  # rows of a Jacobian up to which the proof ratio is looked at while training
 AUDITED = 3000  # rows of which all pairs are compared
 CHOICES = 3  # preparations that are tried before the answer is "not proved"
-RATIOS, CHOICE = "ratios.json", "choice.json"
 
 Tell = Callable[[str], None]
 
@@ -55,7 +50,6 @@ class _Job:
     folder: Path
     recipe: Recipe
     sharp: bool
-    require_zero: bool
     tell: Tell
     progress: Callable[[Progress], None] | None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -131,7 +125,7 @@ def prove(
     tell = stage or (lambda text: None)
     recipe = Recipe(steps=2048 if steps is None else steps, seed=seed,
                     step_size="safe" if step_size == "auto" else step_size)  # fmt: skip
-    job = _Job(Path(folder), recipe, sharp, require_zero, tell, progress)
+    job = _Job(Path(folder), recipe, sharp, tell, progress)
     with job.stage("loading", "loading the data"):
         data = load(source, target=target, **loading)
         data, kept_out = _split(data, holdout)
@@ -143,7 +137,7 @@ def prove(
     while True:
         with job.stage("choosing", "choosing a network"):
             choice = _chosen(job, data, network, asked, tried, steps, step_size)
-        proof = _attempt(job, choice, data)
+        proof = _attempt(job, choice)
         open_ = isinstance(network, str | None) and prepare == "auto" and len(tried) + 1 < CHOICES
         blocked = proof.attempt.obstacle
         if (
@@ -154,8 +148,8 @@ def prove(
             break
         tried.append(choice.preparation)
         tell(f"no proof with {choice}: trying another preparation")
-        _forget(job.folder)
-    return _with_held_out(proof, kept_out, choice)
+        folders.forget(job.folder)
+    return _with_held_out(proof, kept_out)
 
 
 def _split(data: AnyDataset, share: float) -> tuple[AnyDataset, AnyDataset | None]:
@@ -180,71 +174,23 @@ def _chosen(
     step_size: float | str,
 ) -> Choice:
     """Return the choice: the folder's own, the network that was given, or the best one there is."""
-    _require_place(job.folder)
-    known = job.folder / CHOICE
+    folders.require_place(job.folder)
     if isinstance(network, Network):
         wanted = "" if asked["prepare"] in ("auto", "none") else asked["prepare"]
         ready = prepare(data, wanted) if wanted else data
         given = job.recipe.step_size
         return Choice(ready, network, wanted, job.recipe.seed, given, job.recipe.steps, None, ())
-    if known.exists() and not tried:
-        return _known(job, read_json(known), data, asked, steps, step_size)
+    if (job.folder / folders.CHOICE).exists() and not tried:
+        return folders.read_choice(job.folder, data, asked, steps, step_size)
     choice = choose(data, avoid=tried, progress=_counting(job.tell), **asked)
     changes = {"steps": steps, "step_size": None if step_size == "auto" else step_size}
     choice = dataclasses.replace(choice, **{key: value for key, value in changes.items() if value is not None})
-    job.folder.mkdir(parents=True, exist_ok=True)
-    write_json(known, {**choice.to_dict(), "asked": asked, "digest": data.digest})
+    folders.write_choice(job.folder, choice, data, asked)
     return choice
-
-
-def _known(
-    job: _Job, config: dict[str, Any], data: AnyDataset, asked: dict[str, Any], steps: int | None, step_size: Any
-) -> Choice:
-    """Rebuild the choice that an earlier run of the same proof wrote down; nothing is planned again."""
-    before = config.get("asked", {})
-    different = sorted(key for key in asked if before.get(key) != asked[key])
-    if config.get("digest") != data.digest:
-        raise InputError(f"{job.folder} holds a proof of another problem: choose another folder")
-    if step_size not in ("auto", config["step_size"]):
-        different.append("step_size")
-    if different:
-        told = ", ".join(
-            f"{key} {before.get(key, config.get(key))}, now {asked.get(key, step_size)}" for key in different
-        )
-        raise InputError(
-            f"{job.folder} was begun with another recipe ({told}): choose another folder, or go on with the same one; "
-            "only the number of steps may change"
-        )
-    ready = prepare(data, "scale_targets") if _scaled(data, asked["prepare"]) else data
-    ready = prepare(ready, config["preparation"]) if config["preparation"] else ready
-    estimate = None if config["estimate"] is None else Estimate(**config["estimate"])
-    return Choice(
-        ready, from_config(config["network"]), config["preparation"], config["seed"], config["step_size"],
-        config["steps"] if steps is None else steps, estimate, (), tuple(config["notes"]),
-    )  # fmt: skip
-
-
-def _scaled(data: AnyDataset, prepared: str) -> bool:
-    return data.task == "regression" and prepared == "auto" and bool((np.ptp(data.y, axis=0) > 0).all())
 
 
 def _counting(tell: Tell) -> Callable[[int, int, str], None]:
     return lambda done, total, text: tell(f"looking at candidate {done + 1} of {total}: {text}")
-
-
-def _require_place(folder: Path) -> None:
-    parts = (RUN, CERTIFICATE, CHOICE)
-    if folder.is_dir() and any(folder.iterdir()) and not any((folder / name).exists() for name in parts):
-        raise InputError(f"{folder} is not empty and holds no proof: choose another folder")
-
-
-def _forget(folder: Path) -> None:
-    import shutil
-
-    for name in (RUN, CERTIFICATE):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (RATIOS, CHOICE):
-        (folder / name).unlink(missing_ok=True)
 
 
 def _impossible(job: _Job, data: AnyDataset) -> Proof:
@@ -261,10 +207,10 @@ def _impossible(job: _Job, data: AnyDataset) -> Proof:
     return Proof(data, None, network, None, (), None, attempt, verdict, {}, None, job.seconds, job.folder)
 
 
-def _attempt(job: _Job, choice: Choice, data: AnyDataset) -> Proof:
+def _attempt(job: _Job, choice: Choice) -> Proof:
     """Train what was chosen, polish it, certify it, and have it verified."""
     ready, network = choice.data, choice.network
-    _require_same_problem(job.folder, network, ready)
+    folders.require_same_problem(job.folder, network, ready)
     job.tell(f"{ready}\n{network}")
     recipe = dataclasses.replace(
         job.recipe, seed=choice.seed, step_size=choice.step_size, steps=choice.steps
@@ -276,7 +222,7 @@ def _attempt(job: _Job, choice: Choice, data: AnyDataset) -> Proof:
     verdict = _verified(job, attempt)
     with job.stage("comparing", "comparing with the prediction"):
         audited = audit(ready, margin="never") if ready.n <= AUDITED else None
-        eigenvalues, predicted = _spectra(network, run, ready, first, attempt)
+        eigenvalues, predicted = _spectra(run, ready, first, attempt)
     notes = (*(ready.encoding.notes if ready.encoding is not None else ()), *choice.notes)
     estimates = () if choice.estimate is None else (choice.estimate,)
     return Proof(
@@ -293,12 +239,12 @@ class _Look:
 
 def _train(job: _Job, network: Network, data: AnyDataset, recipe: Recipe) -> tuple[Run, list[_Look], Attempt | None]:
     """Train in doubling segments, with a look at the proof ratio after each where that is cheap, or all at once."""
-    place, notes = job.folder / RUN, job.folder / RATIOS
-    looks = [_Look(ratio) for ratio in _read_ratios(notes)]
+    place = job.folder / RUN
+    looks = [_Look(ratio) for ratio in folders.read_ratios(job.folder)]
     outputs = int(np.prod(scored(network, data.y).shape[1:], dtype=int))
     often, first = distinct(data).n * outputs <= OFTEN, None
     if place.exists():
-        run = _same_run(place, network, data, recipe)
+        run = folders.read_run(job.folder, network, data, recipe)
         run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=max(recipe.steps, run.step)))
         if run.status is Status.RUNNING:
             run = extend(run, run.recipe.steps if not often else max(run.step, FIRST_STEPS), place, job.progress)
@@ -318,39 +264,10 @@ def _train(job: _Job, network: Network, data: AnyDataset, recipe: Recipe) -> tup
         if often and (not looks or looks[-1].ratio.step < run.step):
             job.tell(f"looking at the proof ratio after {run.step} steps")
             looks.append(_look(run, certify(network, run.params, data, level="float64")))
-            write_json(notes, {"ratios": [_plain(look.ratio) for look in looks]})
+            folders.write_ratios(job.folder, (look.ratio for look in looks))
         if last or (looks and looks[-1].ratio.step == run.step and looks[-1].ratio.h < COMFORTABLE):
             return run, looks, first
         run = extend(run, min(max(2 * run.step, FIRST_STEPS), recipe.steps), place, job.progress)
-
-
-def _same_run(place: Path, network: Network, data: AnyDataset, recipe: Recipe) -> Run:
-    run = Run.load(place)
-    if run.data.digest != data.digest or run.network != network:
-        raise InputError(f"{place.parent} holds a proof of another problem: choose another folder")
-    if dataclasses.replace(run.recipe, steps=recipe.steps) != recipe:
-        raise InputError(
-            f"{place.parent} was begun with another recipe ({_differences(run.recipe, recipe)}): choose another "
-            "folder, or go on with the same one; only the number of steps may change"
-        )
-    return run
-
-
-def _differences(old: Recipe, new: Recipe) -> str:
-    before, after = old.to_config(), new.to_config()
-    names = [name for name in before if name != "steps" and before[name] != after[name]]
-    return ", ".join(f"{name} {before[name]}, now {after[name]}" for name in names)
-
-
-def _plain(ratio: Ratio) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in ratio]
-
-
-def _read_ratios(path: Path) -> list[Ratio]:
-    if not path.exists():
-        return []
-    rows = read_json(path)["ratios"]
-    return [Ratio(row[0], *(math.inf if value is None else value for value in row[1:])) for row in rows]
 
 
 def _look(run: Run, attempt: Attempt) -> _Look:
@@ -393,14 +310,20 @@ def _certify(
 
 
 def _polished(network: Network, run: Run, data: AnyDataset) -> Polished:
-    """Polish all weights, which moves them least; the read-out alone where that is too much work, or does not fit."""
+    """Polish all weights, which moves them least; the read-out alone where that is too much work, or does not fit.
+
+    Where neither fits, the better of both is returned.
+    """
     groups = distinct(data)
-    small = groups.y.size <= DENSE
-    for kind in (polish, fit_read_out) if small else (fit_read_out, polish):
+    enough = 1e-6 * (1 + float(np.linalg.norm(groups.y)))
+    stalled = []
+    for kind in (polish, fit_read_out) if groups.y.size <= DENSE else (fit_read_out, polish):
         found = kind(network, run.params, groups.x, groups.y)
-        if found is not None and found.residuals[-1] < 1e-6 * (1 + float(np.linalg.norm(groups.y))):
+        if found is not None and found.residuals[-1] < enough:
             return found
-    return polish(network, run.params, groups.x, groups.y) if found is None else found
+        if found is not None:
+            stalled.append(found)
+    return min(stalled, key=lambda found: found.residuals[-1])
 
 
 def _verified(job: _Job, attempt: Attempt) -> Any:
@@ -410,23 +333,12 @@ def _verified(job: _Job, attempt: Attempt) -> Any:
 
     with job.stage("verifying", "verifying with rigorous bounds on all rounding"):
         place = job.folder / CERTIFICATE
-        if not attempt.certificate.is_in(place):
-            with replace_folder(place) as new:
-                attempt.certificate.write(new)
+        attempt.certificate.put(place)
         return verify(place)
 
 
-def _require_same_problem(folder: Path, network: Network, data: AnyDataset) -> None:
-    """Refuse a folder whose certificate is about other data or another network."""
-    if not (folder / CERTIFICATE).exists():
-        return
-    old = load_certificate(folder / CERTIFICATE)
-    if old.network != network or not np.array_equal(old.x, data.x) or not np.array_equal(old.y, data.y):
-        raise InputError(f"{folder} holds a proof of another problem: choose another folder")
-
-
 def _spectra(
-    network: Network, run: Run, data: AnyDataset, first: Attempt | None, attempt: Attempt
+    run: Run, data: AnyDataset, first: Attempt | None, attempt: Attempt
 ) -> tuple[dict[str, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
     """Return the Gram matrix's eigenvalues at both ends, and the loss that the first one predicts."""
     if first is None or first.anchor is None or attempt.anchor is None or attempt.anchor.lean:
@@ -442,7 +354,7 @@ def _spectra(
     return eigenvalues, (steps, course.loss(steps) + groups.least_loss[0])
 
 
-def _with_held_out(proof: Proof, kept_out: AnyDataset | None, choice: Choice) -> Proof:
+def _with_held_out(proof: Proof, kept_out: AnyDataset | None) -> Proof:
     if kept_out is None or proof.run is None:
         return proof
     model = Model(proof.network, proof.model.params, dataclasses.replace(proof.data, encoding=None))

@@ -48,8 +48,6 @@ _NAMES = {
     "least_loss_at_most": ("", "the same least loss, at most"),
     "groups": ("", "groups of equal inputs with different targets"),
 }
-
-
 # What each obstacle is about, and how its value would have to compare with the needed one.
 _OBSTACLES = {
     "ratio": ("the network is still too far from a perfect fit for the theorem to apply", "proof ratio h", "below"),
@@ -73,19 +71,15 @@ def shown(value: float, digits: int = 6, rounding: str = ROUND_HALF_EVEN) -> str
     >>> shown(0.038867, 3, ROUND_FLOOR), shown(4.9411e-05, 3, ROUND_CEILING), shown(5e-324, 6, ROUND_FLOOR)
     ('0.0388', '4.95×10⁻⁵', '4.94065×10⁻³²⁴')
     """
-    if isinstance(value, int):
-        return str(value)
-    if not np.isfinite(value):
+    if isinstance(value, int) or not np.isfinite(value):
         return str(value)
     near = Context(prec=digits, rounding=rounding).create_decimal(value)
     power = near.adjusted() if near else 0
-    if -5 < power < digits:
-        text = f"{near:f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    mantissa = f"{near.scaleb(-power):f}"
-    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    plain = -5 < power < digits
+    text = f"{near if plain else near.scaleb(-power):f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
     raised = f"10{str(power).translate(_RAISED)}"
-    return raised if mantissa == "1" else f"{mantissa}×{raised}"
+    return text if plain else raised if text == "1" else f"{text}×{raised}"
 
 
 # Claims that are lower bounds are rounded down, upper bounds up.
@@ -144,8 +138,8 @@ def headline(proof: Proof) -> str:
             rows = counted(len(proof.groups.contradicting), "row")
             least = shown(proof.groups.least_loss[0], 4, ROUND_FLOOR)
             return (
-                f"Proved: gradient descent reaches a global minimum from {weights}. {rows[:1].upper()}{rows[1:]} of "
-                f"{n} {'has' if rows.startswith('1 ') else 'have'} an equal row with another target, so no function "
+                f"Proved: gradient descent reaches a global minimum from {weights}. {rows} of {n} "
+                f"{'has' if rows.startswith('1 ') else 'have'} an equal row with another target, so no function "
                 f"fits them all: the least loss is {least}, and it is reached."
             )
         return (
@@ -282,7 +276,6 @@ def obstacle(proof: Proof) -> dict[str, Any] | None:
     found, verdict = proof.attempt.obstacle, proof.verdict
     if proof.proved:
         return None
-    advice = list(found.advice) if found else []
     if found is not None:
         _, name, compared = _OBSTACLES.get(found.quantity, ("", found.quantity, ""))
         needed = f"{compared} {shown(found.needed, 4)}" if compared else ""
@@ -291,10 +284,10 @@ def obstacle(proof: Proof) -> dict[str, Any] | None:
             "name": name,
             "value": shown(found.value, 4, ROUND_FLOOR),
             "needed": needed,
-            "advice": advice,
+            "advice": list(found.advice),
         }
     answer = "was not asked" if verdict is None else f"answered “{verdict.answer}”: {verdict.reason}"
-    return {"reason": f"the verifier {answer}", "name": "", "value": "", "needed": "", "advice": advice}
+    return {"reason": f"the verifier {answer}", "name": "", "value": "", "needed": "", "advice": []}
 
 
 def numbers(proof: Proof) -> list[Number]:

@@ -22,16 +22,7 @@ from wideproof.precision import double
 from wideproof.storage import new_folder
 from wideproof.threads import cores
 from wideproof.training.interrupts import stop_request
-from wideproof.training.loop import (
-    Carry,
-    Limits,
-    Problem,
-    Status,
-    compiled,
-    record_shapes,
-    start,
-    static_part,
-)
+from wideproof.training.loop import Carry, Limits, Problem, Status, compiled, record_shapes, start, static_part
 from wideproof.training.losses import MarginLoss
 from wideproof.training.recipe import Recipe
 from wideproof.training.recording import Measure, capacity_for, read, stride
@@ -118,12 +109,7 @@ def resume(
         if steps < run.step:
             raise InputError(f"{folder} is at step {run.step} already, past the limit of {steps} asked for: give more")
         save_description(folder, run)
-    if run.status is Status.LIMIT and run.step < run.recipe.steps:
-        run = _reopen(run)
-    if run.status is not Status.RUNNING:
-        return run
-    with stop_request():
-        return _drive([run], record or {}, folder, checkpoint_seconds, progress)[0]
+    return _go_on(run, record or {}, folder, checkpoint_seconds, progress)
 
 
 @double
@@ -131,12 +117,7 @@ def extend(run: Run, steps: int, folder: Path, progress: Callable[[Progress], No
     """Go on with a run that is in memory, up to `steps` in all, and keep it in its `folder`; as `resume` does."""
     run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
     save_description(folder, run)
-    if run.status is Status.LIMIT and run.step < steps:
-        run = _reopen(run)
-    if run.status is not Status.RUNNING:
-        return run
-    with stop_request():
-        return _drive([run], {}, folder, 30.0, progress)[0]
+    return _go_on(run, {}, folder, 30.0, progress)
 
 
 @double
@@ -255,6 +236,22 @@ def _memory() -> int:
     if device and "bytes_limit" in device:
         return int(device["bytes_limit"])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _go_on(
+    run: Run,
+    measures: Mapping[str, Measure],
+    folder: Path,
+    checkpoint_seconds: float,
+    progress: Callable[[Progress], None] | None,
+) -> Run:
+    """Drive a run that is under way, or had reached a step limit that has been raised; return any other as it is."""
+    if run.status is Status.LIMIT and run.step < run.recipe.steps:
+        run = _reopen(run)
+    if run.status is not Status.RUNNING:
+        return run
+    with stop_request():
+        return _drive([run], measures, folder, checkpoint_seconds, progress)[0]
 
 
 def _reopen(run: Run) -> Run:
