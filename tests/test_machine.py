@@ -14,6 +14,8 @@ from wideproof.machine import in_numpy, require_agreement, trusted
 from wideproof.networks import build, get_activation, gradient, linearize
 from wideproof.training import train_many
 
+pytestmark = pytest.mark.xdist_group("machine")  # one problem, compiled once
+
 
 @pytest.fixture
 def fresh(monkeypatch):
@@ -27,7 +29,14 @@ def wrong_arctan(fresh, monkeypatch):
     monkeypatch.setitem(machine.ELEMENTWISE, "atan", lambda z: np.where(z > 1, np.pi / 2, np.arctan(z)))
 
 
-@pytest.mark.parametrize("network", each_network())
+# Training compares one step of every network with NumPy: here a convolution, a scan and a plain one will do.
+QUICK = ("fully-connected", "conv-residual", "deep-rnn")
+
+
+@pytest.mark.parametrize(
+    "network",
+    [pytest.param(*p.values, id=p.id, marks=() if p.id in QUICK else pytest.mark.slow) for p in each_network()],
+)
 def test_networks_and_gradients_in_numpy(network, rng):
     x = rng.normal(size=(3, *network.input_shape))
 
@@ -87,8 +96,13 @@ def problem():
 @pytest.mark.usefixtures("wrong_arctan")
 @pytest.mark.parametrize(
     "recipe",
-    [Recipe(steps=3), Recipe(steps=3, precision="float32"), Recipe(steps=3, batch=4, optimizer="momentum")],
-    ids=["plain", "float32", "minibatches"],
+    [
+        Recipe(steps=3),
+        pytest.param(Recipe(steps=3, precision="float32"), marks=pytest.mark.slow),
+        pytest.param(Recipe(steps=3, batch=4, optimizer="momentum"), marks=pytest.mark.slow),
+        Recipe(steps=3, batch=4, optimizer="momentum", precision="float32"),
+    ],
+    ids=["plain", "float32", "minibatches", "minibatches in float32"],
 )
 def test_a_wrong_function_in_training_is_named(problem, recipe):
     with pytest.raises(MachineError, match="compiled arctan is wrong by"):
@@ -130,10 +144,20 @@ def test_a_wrong_product_is_named_by_what_it_spoils(problem, fresh, monkeypatch)
 
 
 def test_a_sound_machine_is_trusted(problem, fresh):
+    """The same programs as above, so that nothing is compiled again."""
     network, data = problem
-    train(network, data, Recipe(steps=2))
+    train(network, data, Recipe(steps=3))
+    gram(network, network.init(0), data.x)
+    limit_gram(network, data.x)
+    assert len(machine._TRUSTED) > 2
+    machine.require_function(get_activation("arctan"))
+
+
+@pytest.mark.slow
+def test_a_sound_machine_is_trusted_in_several_runs_and_float32(problem, fresh):
+    network, data = problem
     train_many(network, data, Recipe(steps=2), seeds=range(2), how="batch")
     gram(network, network.init(0), data.x, data.x[:4], by_weight=True, precision="float32")
     limit_gram(network, data.x, data.x[:4])
-    assert len(machine._TRUSTED) > 4
+    assert len(machine._TRUSTED) > 2
     machine.require_function(get_activation("mish"))

@@ -76,7 +76,7 @@ def test_contradictions_are_proved_impossible_before_a_network_is_chosen(cli, tm
 def test_the_least_loss_is_proved_where_labels_contradict(cli, tmp_path):
     """Two of five rows contradict each other: the least loss is 1, it is reached, and the rows are named by line."""
     (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
-    answer = cli("prove", "clash.csv", "--out", "proof", "--quiet", "--steps", 16)
+    answer = cli("prove", "clash.csv", *SMALL[1:], "--out", "proof", "--quiet", "--steps", 16)
     assert answer.code == 0, answer
     said = " ".join(answer.out.split())
     assert "2 rows of 5 have an equal row with another target" in said
@@ -96,7 +96,7 @@ def test_a_preparation_that_makes_inputs_equal_is_refused(cli, tmp_path):
         assert answer.code == 2, answer
         assert "makes different rows of 'rays' equal" in answer.err
     assert list(tmp_path.iterdir()) == [tmp_path / "rays.csv"]
-    assert cli("prove", "rays.csv", "--out", "proof", "--quiet", "--steps", 16).code == 0
+    assert cli("prove", "rays.csv", *SMALL[1:], "--out", "proof", "--quiet", "--steps", 16).code == 0
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -168,5 +168,6 @@ def test_the_kind_of_data_decides_the_network(cli, monkeypatch):
     """A generator has a kind of its own, so sequences get a recurrent network without being told."""
     import wideproof as wp
 
+    monkeypatch.setattr("wideproof.proving.choosing.GOOD", 0.0)  # no other family is tried, and compiled
     assert wp.choose(wp.load("sequences:n=4,length=3,features=4,separation=0.5")).network.name == "elman-rnn"
     assert wp.choose(wp.load(SPHERE)).network.name == "fully-connected"

@@ -12,6 +12,7 @@ from wideproof.planning.candidates import Candidate
 from wideproof.proving.choosing import Looked, choose, rank
 from wideproof.proving.estimates import Estimate
 
+pytestmark = pytest.mark.xdist_group("choosing")  # one shape, compiled once
 # pyright: reportArgumentType=false
 
 
@@ -32,21 +33,25 @@ def test_provable_first_then_useful_then_well_conditioned():
 
 def test_rows_on_rays_stay_apart():
     """`unit` makes multiples equal; it is not taken, and what is taken keeps them apart."""
-    x = np.array([[1.0, 2.0], [2.0, 4.0], [-1.0, 1.0], [3.0, 6.0], [0.0, 0.0]])
-    data = Dataset(x, [1, -1, 1, 1, -1], "binary")
-    assert merges(data, prepare(Dataset(x[:4], [1, -1, 1, 1], "binary"), "unit"))
+    x = np.array([[1.0, 2.0], [2.0, 4.0], [-1.0, 1.0], [0.0, 0.0]])
+    data = Dataset(x, [1, -1, 1, -1], "binary")
+    assert merges(data, prepare(Dataset(x[:3], [1, -1, 1], "binary"), "unit"))
     found = choose(data)
     assert not merges(data, found.data)
-    assert distinct(found.data).n == 5
+    assert distinct(found.data).n == 4
     assert found.looked[0].provable
 
 
-@pytest.mark.parametrize("make", [
+XOR = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
+
+
+@pytest.mark.parametrize("make", [  # of few shapes, each of which is compiled
     lambda: Dataset(np.linspace(-3, 3, 40)[:, None], np.sin(np.linspace(-3, 3, 40)), "regression"),  # one column
-    lambda: Dataset(np.column_stack([np.arange(6.0), np.zeros(6), np.ones(6)]), [1, 1, -1, 1, -1, -1], "binary"),
-    lambda: Dataset([[0.0, 0], [0, 1], [1, 0], [1, 1]], [-1, 1, 1, -1], "binary"),  # xor, with a row of zeros
-    lambda: Dataset(np.eye(4)[[0, 1, 1, 2, 3, 3]], [1, -1, 1, 1, -1, -1], "binary"),  # repeated and contradicting
-    lambda: Dataset(np.arange(30.0)[:, None] * 1e6 + 1e9, np.arange(30.0) % 2 * 2 - 1, "binary"),  # far from zero
+    lambda: Dataset(np.column_stack([np.arange(4.0), np.zeros(4)]), [1, 1, -1, 1], "binary"),
+    lambda: Dataset(np.column_stack([np.arange(4.0), np.ones(4)]), [1, 1, -1, 1], "binary"),
+    lambda: Dataset(XOR, [-1, 1, 1, -1], "binary"),  # with a row of zeros
+    lambda: Dataset(XOR[[0, 1, 1, 2, 3, 3]], [1, -1, 1, 1, -1, -1], "binary"),  # repeated and contradicting
+    lambda: Dataset(np.arange(40.0)[:, None] * 1e6 + 1e9, np.arange(40.0) % 2 * 2 - 1, "binary"),  # far from zero
 ])  # fmt: skip
 def test_awkward_tables_have_a_provable_choice(make):
     data = make()

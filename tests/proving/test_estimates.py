@@ -64,8 +64,13 @@ def test_powers_find_the_top():
     assert top(a) == pytest.approx(7, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["erf", "relu"])
-@pytest.mark.parametrize("depth", [1, 3])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("name", "depth"),
+    [("relu", 1), ("erf", 3), pytest.param("erf", 1, marks=SLOW), pytest.param("relu", 3, marks=SLOW)],
+)
 def test_closed_forms_are_the_limit(name, depth):
     """Two routes: plain NumPy here, interpolants and compiled tiles there; rows of different norms too."""
     rng = np.random.default_rng(0)

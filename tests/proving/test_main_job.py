@@ -1,6 +1,5 @@
 """`wp.prove` from Python: every kind of source, predictions, what is printed, held out rows, nothing left behind."""
 
-import io
 import json
 import shutil
 from collections import Counter
@@ -19,6 +18,7 @@ from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
 from wideproof.proving import Model, stages
 
+pytestmark = pytest.mark.xdist_group("main job")  # what is compiled and proved for one serves the others
 # pyright: reportOptionalMemberAccess=false
 QUICK: dict[str, Any] = {"steps": 16}
 CSV = """name,age,city,joined,member,spend
@@ -81,16 +81,23 @@ def test_predictions_of_its_own_rows_are_their_targets(proof, tmp_path):
         Model.load(tmp_path)
 
 
-@pytest.mark.parametrize("source", [  # the slow ones are in other tests, each for a reason of its own
-    lambda: pd.read_csv(io.StringIO(CSV)).drop(columns="name"),
-    pytest.param(lambda: (np.arange(12.0).reshape(6, 2), ["a", "b", "a", "b", "b", "a"]), marks=pytest.mark.slow),
+def rows(moved=0.0):
+    """The rows of `flowers`, moved a little, as inputs and labels: nothing is compiled again."""
+    data = wp.load("iris", limit=12)
+    return data.x + moved * np.arange(48).reshape(12, 4), np.array(data.classes)[data.y.argmax(axis=1)]
+
+
+@pytest.mark.parametrize("source", [
+    lambda: pd.DataFrame(rows()[0], columns=list("abcd")).assign(kind=rows()[1]),
+    lambda: rows(),
+    lambda: wp.load("iris", limit=12),
     pytest.param(lambda: wp.prepare(wp.load("sphere:n=6,d=3,separation=0.5"), "unit"), marks=pytest.mark.slow),
-    pytest.param(lambda: "iris", marks=pytest.mark.slow),
-], ids=["frame", "pair", "data set", "bundled"])  # fmt: skip
+    lambda: "iris",
+], ids=["frame", "pair", "data set", "prepared", "bundled"])  # fmt: skip
 def test_every_kind_of_source(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = source()
-    more = {"limit": 9} if isinstance(given, str) else {}
+    more = {"limit": 12} if isinstance(given, str) else {}
     found = wp.prove(given, **more, **QUICK)
     assert found.proved, found
     assert found.folder is None
@@ -122,8 +129,9 @@ def test_a_proof_goes_on_without_choosing_again(flowers, copied, monkeypatch):
 
 
 def test_each_thing_is_done_once(monkeypatch, tmp_path):
-    """40 rows: grouped once for each version of the data, hashed a few times, no run read back, one certificate."""
+    """12 rows: grouped once for each version of the data, hashed a few times, no run read back, one certificate."""
     count: Counter[str] = Counter()
+    given = rows(moved=1e-3)
 
     def counted(owner, name, label):
         before = getattr(owner, name)
@@ -147,16 +155,13 @@ def test_each_thing_is_done_once(monkeypatch, tmp_path):
     own = SimpleNamespace(sha256=hashlib.sha256)
     monkeypatch.setattr(dataset, "hashlib", own)
     counted(own, "sha256", "digests")
-    rng = np.random.default_rng(0)
-    found = wp.prove(
-        (rng.standard_normal((40, 6)), np.where(rng.random(40) < 0.5, "a", "b")), folder=tmp_path / "p", **QUICK
-    )
+    found = wp.prove(given, folder=tmp_path / "p", **QUICK)
     assert found.proved
     assert count["run loads"] == 0
     assert count["certificates"] == 1
     assert count["conflicts"] <= 2
     assert count["digests"] <= 3, count
-    assert count["data sets"] <= 16, count
+    assert count["data sets"] <= 10, count
 
 
 @pytest.mark.parametrize(("whole", "part", "taken"), [(1.0, 2.0, "all"), (2.0, 1.0, "read-out"), (1.0, None, "all")])
@@ -202,7 +207,7 @@ def test_any_number_of_outputs(tmp_path):
     """1,250 rows of the Jacobian: its Gram matrix is not formed, the read-out's part bounds it."""
     rng = np.random.default_rng(1)
     x, labels = rng.standard_normal((50, 3)), np.arange(50) % 25
-    found = wp.prove((x, [f"c{k}" for k in labels]), folder=tmp_path / "p", **QUICK)
+    found = wp.prove((x, [f"c{k}" for k in labels]), network="fully-connected", folder=tmp_path / "p", **QUICK)
     assert found.attempt.anchor.lean
     assert found.proved, found
     assert found.verdict.precision == 53

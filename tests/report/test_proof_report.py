@@ -285,7 +285,7 @@ def test_a_least_loss_is_taken_off_the_figure(proved):
     x[1] = x[0]
     data = Dataset(x, y, "binary", name="clash")
     run = train(NETWORK, data, Recipe(steps=50))
-    found = replace(proved, data=data, run=run, polished=None, predicted=None)
+    found = replace(proved, data=data, run=run, polished=None, predicted=None, ratios=(), eigenvalues={})
     drawn = draw(found)["loss"]
     axes = drawn.figure.axes[0]
     assert "above the least, 1" in axes.get_ylabel()

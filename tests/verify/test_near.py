@@ -21,7 +21,7 @@ def exact(a: np.ndarray, b: np.ndarray, i: int, j: int) -> Fraction:
     return sum((Fraction(x) * Fraction(y) for x, y in zip(a[i].tolist(), b[:, j].tolist(), strict=True)), Fraction(0))
 
 
-@pytest.mark.parametrize("shape", [(3, 1, 4), (5, 7, 2), (20, 67, 9), (6, 5000, 3)])
+@pytest.mark.parametrize("shape", [(3, 1, 4), (5, 7, 2), (20, 67, 9), (2, 5000, 2)])
 @pytest.mark.parametrize("spread", [0, 8])
 def test_products_contain_the_exact_one(rng, shape, spread):
     """Entries of very different sizes in a row are the hard case of cutting into slices."""
