@@ -23,7 +23,6 @@ from peers.common import RESULTS, machine, write_json
 import wideproof as wp
 from wideproof.certificates.attempt import Attempt
 from wideproof.certificates.certifying import certify
-from wideproof.certificates.enclosure import FUNCTIONS
 from wideproof.certificates.polishing import polish
 from wideproof.certificates.widths import doubled, width_needed
 from wideproof.data import AnyDataset, Dataset
@@ -100,13 +99,12 @@ def confirmed(attempt: Attempt, steps: int) -> str:
     made, found = attempt.certificate, attempt.descent
     assert made is not None
     assert found is not None
-    network, w, a = made.network, np.array(made.params["W1"]), np.array(made.params["a"])
-    assert isinstance(network, FullyConnected)
-    if network.depth != 1:
+    (node, *others), w, a = made.graph.layers, np.array(made.params["W1"]), np.array(made.params["a"])
+    if others:
         return "not run"
-    scale = np.sqrt(network.activation.c_sigma / network.width)
-    (value, slope, _), x, y = FUNCTIONS[network.activation.name], made.x, made.y
-    path, rho, both = 0.0, found.rho, "output" in network.trained
+    scale, known, x, y = node.scale, node.activation.known, made.x, made.y
+    value, slope = known.value, known.slope
+    path, rho, both = 0.0, found.rho, "a" in made.graph.trained
     for k in range(steps):
         z = x @ w.T
         hidden = scale * value(z)
@@ -166,7 +164,7 @@ def before(options: argparse.Namespace) -> list[dict[str, Any]]:
         shown = f"{min(widths)} to {max(widths)}" if widths else f"none up to {largest} (h {least:.3g})"
         verdict, ran = "", ""
         if best is not None and best.certificate is not None:
-            answer = row(best.certificate.network, make(0), best, {})
+            answer = row(network, make(0), best, {})
             verdict, ran = answer["verdict"], confirmed(best, options.steps)
         rows.append({"data": name, "activation": activation, "trained": layers, "depth": depth, "widths": widths,
                      "least_h": least, "verdict": verdict, "descent": ran,

@@ -6,13 +6,19 @@ from wideproof.networks import (
     ConvResidual,
     DeepReLU,
     DeepRNN,
+    Described,
     ElmanRNN,
     FullyConnected,
+    Graph,
     Network,
     Residual,
     ResidualReLU,
+    Sketch,
     get_activation,
 )
+from wideproof.networks.base import Gaussian, Zeros
+from wideproof.networks.graph import Node, Term, bias
+from wideproof.networks.maps import Average, Patches
 
 NETWORKS: dict[str, Network] = {
     "fully-connected": FullyConnected(input_dim=5, width=7, depth=3),
@@ -42,3 +48,78 @@ def each_network(values: str = "networks") -> list:
         )
         for name, network in NETWORKS.items()
     ]
+
+
+def _dense() -> Described:
+    """Biases, a skip, two activations."""
+    sketch = Sketch(4)
+    first = sketch.dense(sketch.input, 5, "tanh")
+    return sketch.read_out(sketch.dense(first, 5, "gelu", skip=first, scale=0.8), 1)
+
+
+def _image() -> Described:
+    """Convolutions in two dimensions with a skip, average pooling, a dense layer behind."""
+    sketch = Sketch((1, 4, 4))
+    first = sketch.conv(sketch.input, 2, 3, "softplus")
+    second = sketch.conv(first, 2, 3, "tanh", skip=first)
+    return sketch.read_out(sketch.dense(sketch.average(second, 2), 3, "sigmoid"), 1)
+
+
+def _strided() -> Described:
+    """A convolution in one dimension with stride 2 and no padding; several outputs."""
+    sketch = Sketch((2, 7))
+    return sketch.read_out(sketch.conv(sketch.input, 3, 3, "erf", stride=2, padding=0), 2)
+
+
+def _relu() -> Described:
+    sketch = Sketch(4)
+    first = sketch.dense(sketch.input, 7, "relu")
+    return sketch.read_out(sketch.dense(first, 6, "relu"), 1)
+
+
+def _fixed() -> Described:
+    """One weight in the middle and one bias are not trained."""
+    sketch = Sketch(4)
+    first = sketch.dense(sketch.input, 5, "arctan")
+    network = sketch.read_out(sketch.dense(first, 4, "softplus", bias=False), 2)
+    return network.training(["W1", "W3", "b3"])
+
+
+def _branching() -> Described:
+    """A skip from the input, and a node that two later nodes read."""
+    sketch = Sketch(4)
+    first = sketch.dense(sketch.input, 4, "tanh", skip=sketch.input)
+    second = sketch.dense(first, 4, "sin", bias=False)
+    return sketch.read_out(sketch.dense(first, 4, "swish", skip=second), 1)
+
+
+def _tied() -> Described:
+    """What no sketch draws: a weight used twice, two weights in a node, a sum of values, a node that leads nowhere.
+
+    Paddings differ before and behind, and averages overlap.
+    """
+    odd = Patches((5,), (2,), (1,), ((1, 0),))
+    pooled = Average((5,), (3,), (1,), ((0, 1),))
+    nodes = (
+        Node((Term("U", -1, odd), bias("b")), get_activation("tanh"), 0.9),
+        Node((Term("V", 0, odd), Term("U", -1, odd)), get_activation("softplus"), 0.7, 0),
+        Node((Term(None, 1, pooled), Term(None, 0, pooled)), get_activation("mish")),
+        Node((Term("V", 1, odd), Term(None, 0)), scale=0.5),
+        Node((Term("T", 2), Term(None, 2))),
+    )
+    shapes = {"U": (2, 2, 2), "V": (2, 2, 2), "T": (2, 2), "C": (1, 8)}
+    laws = {name: Gaussian(shape, 0.5) for name, shape in shapes.items()} | {"b": Zeros((2,)), "c": Zeros((1,))}
+    graph = Graph((2, 5), nodes, "C", (4,), 1, ("V", "C", "b", "U", "c", "T"), "c")
+    return Described(graph, tuple(laws.items()))
+
+
+# Networks of a user's own; in the tests of certificates each is a row like the papers'.
+OWN: dict[str, Network] = {
+    "own-dense": _dense(),
+    "own-image": _image(),
+    "own-strided": _strided(),
+    "own-relu": _relu(),
+    "own-fixed": _fixed(),
+    "own-branching": _branching(),
+    "own-tied": _tied(),
+}

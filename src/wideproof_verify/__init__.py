@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from flint import ctx  # pyright: ignore[reportAttributeAccessIssue]
 
-from wideproof_verify.reading import MalformedError, read
+from wideproof_verify.graphs import MalformedError
+from wideproof_verify.reading import read
 from wideproof_verify.theorems import NotProvedError, Proof
 
 PRECISIONS = (53, 128, 256, 512, 1024)  # 53: float64 with radii

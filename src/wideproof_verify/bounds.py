@@ -3,12 +3,12 @@ r"""$\Lambda(R)$: how fast the Jacobian can change in the ball of radius R aroun
 Vectors have one component per trained array, e(w) is a unit vector, t = (‖U_w‖_F) for a direction U; all are upper
 bounds. At the stored weights n = ‖φ(x)‖₂, ω = ‖x ↦ Mφ(x)‖, β2 = ‖b‖_F, β∞ = longest column of b, γ = ‖g‖₂ with outputs
 and positions side by side, d = max|σ'|, ζ = ‖∂z/∂w‖, τ = ‖∂x/∂w‖; κ = ‖φ‖; D = L2 R|ZP| bounds how far σ' moves.
-Plain: ζ_k = Σ_t ω τ_src + [trained] n_src e(w), τ_k = [skip] τ_{k-1} + s d ζ_k, D ≤ L1 − d. Sharp: ζ, τ themselves.
+Plain: ζ_k = Σ_t ω τ_src + [trained] n_src e(w), τ_k = τ_skip + s d ζ_k, D ≤ L1 − d. Sharp: ζ, τ themselves.
 
-    ball      N = n + κR|TP|   ZP_k = Σ_t ω TP_src + [trained] N_src e(w)   TP_k = [skip] TP_{k-1} + s L1 ZP_k
-    tangent   E_k = Σ_t ω E'_src + [trained] κR (T_src + |TP_src| e(w))     E'_k = [skip] E'_{k-1} + s (d E_k + D Z_k)
+    ball      N = n + κR|TP|   ZP_k = Σ_t ω TP_src + [trained] N_src e(w)   TP_k = TP_skip + s L1 ZP_k
+    tangent   E_k = Σ_t ω E'_src + [trained] κR (T_src + |TP_src| e(w))     E'_k = E'_skip + s (d E_k + D Z_k)
               Z_k = ζ_k + E_k,  T_k = τ_k + E'_k
-    back      DB_k = [site, C trained] e(C) + [next skips] DB_{k+1} + Σ_{t reads k} s' ([trained] κ L1 NB' e(w) + ω gp')
+    back      DB_k = [site, C trained] e(C) + Σ_{k' skips to k} DB_k' + Σ_{t reads k} s' ([trained] κ NG' e(w) + ω gp')
               gp = L2 β∞ ZP + L1 DB,  NB = β2 + R|DB|,  NB∞ = β∞ + R|DB|,  NG = min(L1 NB, γ + R|gp|)
     form      Q = Σ_k s (L2 NB∞ Z Zᵀ + NG Σ_{t trained} κ [e(w), T_src]) + [C trained] [e(C), T~],  [a, b] = a bᵀ + b aᵀ
 
@@ -22,6 +22,7 @@ from itertools import product as pairs
 
 import numpy as np
 
+from wideproof_verify.activations import ACTIVATIONS
 from wideproof_verify.arithmetic import (
     Balls,
     arb,
@@ -34,7 +35,8 @@ from wideproof_verify.arithmetic import (
     smaller,
     spectral_norm,
 )
-from wideproof_verify.networks import ACTIVATIONS, Anchor, patches
+from wideproof_verify.graphs import Phi, Term
+from wideproof_verify.networks import Anchor, read
 
 
 def _pair(a: Balls, b: Balls) -> Balls:
@@ -50,6 +52,13 @@ def _spectral(a: Balls) -> Balls:
     return norm(a, axis=(0, 2)) if a.shape[2] == 1 else np.array([spectral_norm(b) for b in a.swapaxes(0, 1)])
 
 
+def kappa(phi: Phi) -> arb:
+    """Return κ ≥ ‖φ‖: windows repeat a position at most `overlap` times, averages divide by their size."""
+    if not phi.size:
+        return arb(0 if phi.kind == "ones" else 1)
+    return (arb(phi.overlap) / (phi.count if phi.kind == "average" else 1)).sqrt()
+
+
 class Bounds:
     """Norms at the stored weights, taken once; `lipschitz` and `sign` then cost little for each radius."""
 
@@ -57,14 +66,16 @@ class Bounds:
         self.anchor, net = anchor, anchor.network
         self.net, units = net, balls(np.eye(len(net.trained)))
         self.unit = {name: units[:, k, None] for k, name in enumerate(net.trained)}
-        self.first, self.second = (arb(c) for c in ACTIVATIONS[net.activation][1]())
-        self.kappa, weights = arb(net.window).sqrt(), {name for node in net.nodes for name, _ in node.terms}
-        self.omega = {name: self._operator(anchor.floats[name]) for name in weights}
+        constants = [ACTIVATIONS[node.activation][1]() for node in net.nodes]
+        self.first, self.second = ([arb(pair[i]) for pair in constants] for i in (0, 1))
+        known: dict = {}
+        self.omega = {(k, t): self._operator(t, known) for k, t in net.terms()}
         self.each, self.batch = {}, {}
-        for source in {source for node in net.nodes for name, source in node.terms if name in self.unit}:
-            phi = anchor.gathered(source)
-            self.each[source] = _spectral(phi)
-            self.batch[source] = _spectral(anchor.weighted(phi, 1).reshape(len(phi), 1, -1))
+        for t in {t for _, t in net.terms() if t.weight in self.unit}:
+            if (t.value, t.phi) not in self.each:
+                phi = anchor.gathered(t)
+                self.each[t.value, t.phi] = _spectral(phi)
+                self.batch[t.value, t.phi] = _spectral(anchor.weighted(phi, 1).reshape(len(phi), 1, -1))
         every = np.full(anchor.n, arb(1))  # what all examples share is kept once
         self.beta2 = [norm(b, axis=(0, 1, 3)) * every for b in anchor.backs]
         self.beta_max = [longest(b, 1, (0, 2)) * every for b in anchor.backs]
@@ -82,21 +93,42 @@ class Bounds:
 
     def steepest(self, read_out: arb) -> arb:
         """Bound ‖J‖: of one array ‖J_w‖ ≤ Σ_uses s max_i γ_i ‖φ‖, `read_out` is ‖JJᵀ‖ of the read-out."""
-        total = read_out
-        for name in (name for name in self.net.trained if name != self.net.read_out):
-            uses = [(k, v) for k, node in enumerate(self.net.nodes) for other, v in node.terms if other == name]
-            parts = [arb(self.net.nodes[k].scale) * larger.reduce(self.gamma[k]) * self.batch[v][0] for k, v in uses]
+        net, total = self.net, read_out
+        if net.bias in self.unit:
+            total = total + (self.anchor.roots * self.anchor.roots).sum()
+        for name in (name for name in net.trained if name not in (net.read_out, net.bias)):
+            parts = [
+                arb(net.nodes[k].scale) * larger.reduce(self.gamma[k]) * self.batch[t.value, t.phi][0]
+                for k, t in net.uses(name)
+            ]
             total = total + sum(parts, arb(0)) ** 2
         return total.sqrt()
 
-    def _operator(self, weight: np.ndarray) -> arb:
-        """Bound ω: a corner of the convolution on a circle of P = p + ⌊q/2⌋ places, with blocks Σ_o M_o e^{2πiko/P}."""
-        q, circle, found = self.net.window, self.anchor.values[0].shape[2] + self.net.window // 2, []
-        for k in range(circle // 2 + 1 if q > 1 else 0):
-            waves = np.array([(arb(2 * k * o) / circle).sin_cos_pi() for o in range(q)])
-            s, c = np.moveaxis(balls(weight.reshape(len(weight), -1, q)) @ waves, 2, 0)
-            found.append(spectral_norm(np.block([[c, -s], [s, c]])))  # the norm of c + is; P − k is the conjugate of k
-        return larger.reduce(found) if found else spectral_norm(weight)
+    def _operator(self, term: Term, known: dict) -> arb:
+        """Bound ω, once for each weight and map: ‖M‖ κ, or less for windows."""
+        at = term.weight, term.phi
+        if at not in known:
+            weight = None if term.weight is None else self.anchor.floats[term.weight]
+            if weight is not None and term.phi.kind == "patches" and term.phi.count > 1:
+                known[at] = self._circle(weight, term.phi)
+            else:
+                known[at] = kappa(term.phi) * (1 if weight is None else spectral_norm(weight))
+        return known[at]
+
+    def _circle(self, weight: np.ndarray, phi: Phi) -> arb:
+        """Bound the norm of a convolution.
+
+        It is a corner of the convolution on a torus whose sides P are long enough that no window reaches round it, with
+        the blocks Σ_o M_o e^{2πi(k·o/P)}.
+        """
+        sides = zip(phi.positions, phi.size, phi.padding, strict=True)
+        torus, found = [p + max(*pad, sum(pad) - q + 1) for p, q, pad in sides], []
+        pieces, places = balls(weight.reshape(len(weight), -1, phi.count)), list(pairs(*map(range, phi.size)))
+        for k in pairs(range(torus[0] // 2 + 1), *map(range, torus[1:])):
+            turns = [sum((arb(2 * f * i) / p for f, i, p in zip(k, o, torus, strict=True)), arb(0)) for o in places]
+            s, c = np.moveaxis(pieces @ np.array([turn.sin_cos_pi() for turn in turns]), 2, 0)
+            found.append(spectral_norm(np.block([[c, -s], [s, c]])))  # the norm of c + is; −k is the conjugate of k
+        return larger.reduce(found)
 
     def _push(self, i: int, name: str, count: int) -> tuple[list[Balls], list[Balls]]:
         """Return ∂z, ∂x by what the `count` columns of φ add to z: (features, units × count, positions), example i."""
@@ -104,14 +136,14 @@ class Bounds:
         for k, node in enumerate(net.nodes):
             units, places = anchor.slopes[k][:, i].shape
             z = np.full((units, len(anchor.floats[name]) * count, places), arb(0))
-            for other, v in node.terms:
-                if v >= net.inputs:
-                    z = z + anchor.apply(anchor.matrices[other], patches(xs[v], net.window))
-                if other == name:
+            for t in node.terms:
+                if t.value >= net.inputs and t.moves:
+                    z = z + anchor.apply(t.weight, read(xs[t.value], t.phi))
+                if t.weight == name:
                     own = np.eye(units)[:, :, None, None] * np.eye(count)[:, at : at + places]
                     z, at = z + balls(own).reshape(z.shape), at + places
             zs.append(z)
-            xs.append(arb(node.scale) * anchor.slopes[k][:, i, None] * z + (xs[-1] if node.skip else 0))
+            xs.append(arb(node.scale) * anchor.slopes[k][:, i, None] * z + (0 if node.skip is None else xs[node.skip]))
         return zs, xs[net.inputs :]
 
     def _tangents(self) -> list[tuple]:
@@ -122,11 +154,14 @@ class Bounds:
         net, shape = self.net, (2, len(self.net.nodes), len(self.unit), self.anchor.n)
         size, gain, far = np.full(shape, arb(0)), np.full(shape, arb(0)), np.full((shape[2], 1), arb(0))
         for (w, name), i in pairs(enumerate(net.trained), range(shape[3])):
-            if not (uses := [v for node in net.nodes for other, v in node.terms if other == name]):
+            if not (uses := [t for _, t in net.uses(name)]):
                 continue
-            phi = np.concatenate([self.anchor.gathered(v)[:, i] for v in uses], axis=1)
-            far[w], moved = norm(np.concatenate([self.batch[v] for v in uses])), self._push(i, name, len(phi.T))
-            for at in pairs([1] if self.second.is_zero() else [0, 1], range(shape[1]), [w], [i]):
+            phi = np.concatenate([self.anchor.gathered(t)[:, i] for t in uses], axis=1)
+            reach = [self.batch[t.value, t.phi] for t in uses]
+            far[w], moved = norm(np.concatenate(reach)), self._push(i, name, len(phi.T))
+            for at in pairs([0, 1], range(shape[1]), [w], [i]):
+                if at[0] == 0 and self.second[at[1]].is_zero():
+                    continue
                 block = moved[at[0]][at[1]]
                 wide = block.swapaxes(1, 2).reshape(-1, block.shape[1])
                 mixed = product(wide.reshape(-1, len(phi.T)), product(phi.T, phi)).reshape(wide.shape)
@@ -136,16 +171,17 @@ class Bounds:
         whole = smaller(larger.reduce(gain, axis=3, keepdims=True) * far, every)
         return [(z, [0] * net.inputs + list(x)) for z, x in (size, whole)]
 
-    def sweep(self, sizes: dict[int, Balls], slope: list[Balls], radius: arb) -> tuple[list[Balls], list[Balls]]:
+    def sweep(self, sizes: dict, slope: list[Balls], radius: arb) -> tuple[list[Balls], list[Balls]]:
         """Return ζ, τ by the norms of the matrices (radius 0, slope d), or ZP, TP (slope L1); τ, TP of inputs are 0."""
         speeds, paths = [], [np.full((len(self.unit), slope[0].size), arb(0))] * self.net.inputs
-        for node, steep in zip(self.net.nodes, slope, strict=True):
+        for k, (node, steep) in enumerate(zip(self.net.nodes, slope, strict=True)):
             speed = paths[0]
-            for name, v in node.terms:
-                speed = speed + self.omega[name] * paths[v]
-                if name in self.unit:
-                    speed = speed + self.unit[name] * (sizes[v] + self.kappa * radius * norm(paths[v], axis=0))
-            paths.append(arb(node.scale) * steep * speed + (paths[-1] if node.skip else 0))
+            for t in node.terms:
+                speed = speed + self.omega[k, t] * paths[t.value]
+                if t.weight in self.unit:
+                    size = sizes[t.value, t.phi] + kappa(t.phi) * radius * norm(paths[t.value], axis=0)
+                    speed = speed + self.unit[t.weight] * size
+            paths.append(arb(node.scale) * steep * speed + (0 if node.skip is None else paths[node.skip]))
             speeds.append(speed)
         return speeds, paths
 
@@ -155,20 +191,22 @@ class Bounds:
         speeds, paths, changes = [], moved[: self.net.inputs], moved[: self.net.inputs]
         for k, node in enumerate(self.net.nodes):
             off = moved[0]
-            for name, v in node.terms:
-                off = off + self.omega[name] * changes[v]
-                if name in self.unit:
-                    off = off + self.kappa * radius * (paths[v] + self.unit[name] * norm(moved[v], axis=0))
+            for t in node.terms:
+                off = off + self.omega[k, t] * changes[t.value]
+                if t.weight in self.unit:
+                    own = paths[t.value] + self.unit[t.weight] * norm(moved[t.value], axis=0)
+                    off = off + kappa(t.phi) * radius * own
             speeds.append(at[0][k] + off)
-            bend = bends[k] if sharp else smaller(bends[k], self.first - slope[k])
+            bend = bends[k] if sharp else smaller(bends[k], self.first[k] - slope[k])
             change = arb(node.scale) * (slope[k] * off + bend * speeds[k])
-            changes.append(change + (changes[-1] if node.skip else 0))
+            changes.append(change + (0 if node.skip is None else changes[node.skip]))
             paths.append(at[1][len(paths)] + changes[-1])
         return speeds, paths
 
     def ball(self, radius: arb) -> list[tuple[list[Balls], list[Balls]]]:
         """Return ZP, TP of every example, and of all together."""
-        return [self.sweep(sizes, [self.first + 0 * d for d in slope], radius) for sizes, slope in self.views]
+        flat = [[most + 0 * d for most, d in zip(self.first, slope, strict=True)] for _, slope in self.views]
+        return [self.sweep(sizes, steep, radius) for (sizes, _), steep in zip(self.views, flat, strict=True)]
 
     def back(self, radius: arb, shifts: list[Balls]) -> tuple[list[Balls], list[Balls]]:
         """Return NB∞ and NG of every node."""
@@ -177,26 +215,28 @@ class Bounds:
         for site in net.sites if net.read_out in self.unit else ():
             change[site - net.inputs] = self.unit[net.read_out] * one
         for k in reversed(range(count)):
-            gain = self.second * self.beta_max[k] * shifts[k] + self.first * change[k]
+            gain = self.second[k] * self.beta_max[k] * shifts[k] + self.first[k] * change[k]
             far = radius * norm(change[k], axis=0)
             size, longest[k] = self.beta2[k] + far, self.beta_max[k] + far
-            gains[k] = smaller(self.first * size, self.gamma[k] + radius * norm(gain, axis=0))
-            if net.nodes[k].skip:
-                change[k - 1] = change[k - 1] + change[k]
-            for name, v in net.nodes[k].terms:
-                if v >= net.inputs:
-                    own = self.unit[name] * self.kappa * self.first * size if name in self.unit else 0
-                    own = arb(net.nodes[k].scale) * (self.omega[name] * gain + own)
-                    change[v - net.inputs] = change[v - net.inputs] + own
+            gains[k] = smaller(self.first[k] * size, self.gamma[k] + radius * norm(gain, axis=0))
+            skip = net.nodes[k].skip
+            if skip is not None and skip >= net.inputs:
+                change[skip - net.inputs] = change[skip - net.inputs] + change[k]
+            for t in net.nodes[k].terms:
+                if t.value >= net.inputs:
+                    own = self.unit[t.weight] * kappa(t.phi) * gains[k] if t.weight in self.unit else 0
+                    own = arb(net.nodes[k].scale) * (self.omega[k, t] * gain + own)
+                    change[t.value - net.inputs] = change[t.value - net.inputs] + own
         return longest, gains
 
     def form(self, longest: list, gains: list, widest: list, speeds: list, paths: list) -> Balls:
         """Return Q, the matrices q[:, i]; `widest` is Z again, or max_i Z_i for all examples together."""
         net, one, q = self.net, np.full(paths[0].shape[1], arb(1)), np.zeros((1, 1, 1))
         for k, node in enumerate(net.nodes):
-            q = q + arb(node.scale) * self.second / 2 * longest[k] * _pair(widest[k], speeds[k])
-            for name, v in (term for term in node.terms if term[0] in self.unit):
-                q = q + arb(node.scale) * self.kappa * gains[k] * _pair(self.unit[name] * one, paths[v])
+            q = q + arb(node.scale) * self.second[k] / 2 * longest[k] * _pair(widest[k], speeds[k])
+            for t in node.terms:
+                if t.weight in self.unit:
+                    q = q + arb(node.scale) * kappa(t.phi) * gains[k] * _pair(self.unit[t.weight] * one, paths[t.value])
         if net.read_out in self.unit:
             q = q + _pair(self.unit[net.read_out] * one, root(sum(paths[v] * paths[v] for v in net.sites)))
         return q.swapaxes(1, 2)
@@ -204,7 +244,7 @@ class Bounds:
     def forms(self, radius: arb) -> list[tuple[Balls, Balls]]:
         """Return Q of every example and Q of all of them together, once for each way to ζ and τ."""
         near, found = self.ball(radius), []
-        bends = [self.second * radius * norm(shift, axis=0) for shift in near[0][0]]
+        bends = [most * radius * norm(shift, axis=0) for most, shift in zip(self.second, near[0][0], strict=True)]
         longest, gains = self.back(radius, near[0][0])
         for sharp in range(len(self.ways)):
             speeds, paths = self.tangent(radius, near, bends, sharp, 0)
@@ -228,11 +268,16 @@ class Bounds:
         """
         (_, moved), _ = self.ball(radius)
         for z, node in zip(self.anchor.pre, self.net.nodes, strict=True):
+            if z is None:
+                continue
             vector: Balls = 0
-            for name, v in node.terms:
-                vector = vector + norm(balls(self.anchor.floats[name]), axis=1)[:, None, None] * moved[v]
-                if name in self.unit:
-                    vector = vector + self.unit[name] * (self.each[v] + self.kappa * radius * norm(moved[v], axis=0))
+            for t in node.terms:
+                rows = balls(np.eye(len(z)) if t.weight is None else self.anchor.floats[t.weight])
+                once = kappa(t.phi).min(arb(1))  # one position reads no entry twice
+                vector = vector + once * norm(rows, axis=1)[:, None, None] * moved[t.value]
+                if t.weight in self.unit:
+                    far = self.each[t.value, t.phi] + kappa(t.phi) * radius * norm(moved[t.value], axis=0)
+                    vector = vector + self.unit[t.weight] * far
             limits = np.broadcast_to((radius * norm(vector, axis=1))[:, :, None], z.shape)
             for size, limit in zip(abs(z).ravel(), limits.ravel(), strict=True):
                 if not (size > limit or limit.is_zero()):

@@ -1,11 +1,13 @@
 """The inequalities of each theorem, one by one: the claimed number against the recomputed ball."""
 
+import math
 import operator
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from types import SimpleNamespace
 
 import numpy as np
 
+from wideproof_verify.activations import ACTIVATIONS
 from wideproof_verify.arithmetic import (
     Balls,
     above,
@@ -24,9 +26,10 @@ from wideproof_verify.arithmetic import (
     spectral_norm,
 )
 from wideproof_verify.bounds import Bounds
+from wideproof_verify.graphs import is_number, require
 from wideproof_verify.near import Near, close
-from wideproof_verify.networks import ACTIVATIONS, Anchor
-from wideproof_verify.reading import Certificate, is_number, require
+from wideproof_verify.networks import Anchor
+from wideproof_verify.reading import Certificate
 from wideproof_verify.rows import Rows, grouped
 
 RELATIONS = {
@@ -106,28 +109,47 @@ class Proof:
             self.integral.append(self.integral[-1] + self.m[-1] * cell + rise * cell * cell / 2)
             self.m.append(self.m[-1] + rise * cell)
 
+    def raised(self, g: Balls) -> Balls:
+        """Return what is checked for s: JJᵀ, with `constant_sum` added to every entry of an example's own block.
+
+        If the rows of C add up to exactly 0 and its biases to the sum of every row of targets, the residuals of a row
+        add up to 0, gradient descent keeps all that, and vectors which do not add up to 0 need not be looked at.
+        """
+        net, y = self.c.network, self.c.targets
+        if "constant_sum" not in self.c.claims:
+            return g
+        level = self.c.weights[net.bias].ravel() if net.bias is not None else np.zeros(net.outputs)
+        even = all(math.fsum(column) == 0 for column in self.c.weights[net.read_out].T)
+        even = even and all(math.fsum([*row, *-level]) == 0 for row in y.T)
+        self.record("outputs and targets of a row have the same sum", even and not self.lean and not net.times, 1, even)
+        self.positive("constant_sum")
+        n = len(g) // net.outputs  # rows are (output, example)
+        own = np.tile(np.eye(n), (net.outputs, net.outputs)) * self.c.claims["constant_sum"]
+        return g + (Near(own) if isinstance(g, Near) else balls(own))
+
     def spectrum(self, g: Balls) -> None:
-        """0 < s, s² ≤ λ_min(JJᵀ) and S² ≥ λ_max(JJᵀ)."""
+        """0 < s, s² ≤ λ_min(JJᵀ), raised where sums are constant, and S² ≥ λ_max(JJᵀ)."""
         self.positive("s", *(["S"] if "S" in self.c.claims else []))
         s, S = self.k.s, getattr(self.k, "S", None)
+        up = self.raised(g)
         if isinstance(g, Near):
             low, high = above(s * s), -above(-(S * S)) if S is not None else 0.0
-            near = np.linalg.eigvalsh((g.mid + g.mid.T) / 2) if len(g) <= 500 else (low, high)
-            self.record("s ≤ √λ_min(JJᵀ)", at_least(g, low), s, max(near[0], 0) ** 0.5)
+            near = np.linalg.eigvalsh((up.mid + up.mid.T) / 2) if len(g) <= 500 else (low, high)
+            self.record("s ≤ √λ_min(JJᵀ)", at_least(up, low), s, max(near[0], 0) ** 0.5)
             if S is not None and self.lean:
                 self.need("S", S, "≥", "‖J‖", self.bounds.steepest(arb(largest(g))))
             elif S is not None:
                 self.record("S ≥ ‖J‖", at_least(-g, -high), S, max(near[-1], 0) ** 0.5)
             return
-        near, one = np.sqrt(np.maximum(np.linalg.eigvalsh(middle(g)), 0)), balls(np.eye(len(g)))
-        self.record("s ≤ √λ_min(JJᵀ)", positive_definite(g - s * s * one), s, near[0])
+        near, one = np.sqrt(np.maximum(np.linalg.eigvalsh(middle(up)), 0)), balls(np.eye(len(g)))
+        self.record("s ≤ √λ_min(JJᵀ)", positive_definite(up - s * s * one), s, near[0])
         if S is not None:
             self.record("S ≥ ‖J‖", positive_definite(S * S * one - g), S, near[-1])
 
     def lipschitz(self) -> None:
         """Λ_j ≥ Λ(t_j); with ReLU, every sign is kept in the ball of radius t_J."""
         bounds = self.bounds
-        if bounds.net.activation == "relu":
+        if any(node.activation == "relu" for node in bounds.net.nodes):
             self.record("|z| > how far z can move in the ball of radius t_J", *bounds.sign(self.radii[-1]))
         for j, (radius, rise) in enumerate(zip(self.radii, self.rises, strict=True), 1):
             self.need(f"Λ_{j}", rise, "≥", f"Λ(t_{j})", bounds.lipschitz(radius))
@@ -174,7 +196,7 @@ class Proof:
                 eta=c.claims["eta"], goal=goal, rate=rate, end=end, steps=c.claims["steps"], epsilon=most, above=above
             )
         if "D" in c.claims:
-            self.newton(g, r)
+            self.newton(self.raised(g), r)
             radius, least = short(c.claims["newton_radius"], ROUND_CEILING), "that" if rows.clash else "zero"
             said += f"Weights with {least} loss exist within the distance {radius}."
         return said.strip()
@@ -208,14 +230,16 @@ class Proof:
         Σ η|r_k|; a neuron's weights move by w ≤ A_j q T_j, its output weight by (s₁ max|σ(z_j)| + q w) T_j, or by t_j.
         """
         c, net, sizes = self.c, self.c.network, self.c.claims["nested"].get("A")
-        plain = net.inputs == net.outputs == net.window == len(net.nodes) == 1 and c.x.ndim == 2
-        require(plain and net.activation != "relu" and len(net.trained) == 2, "nested is not for this network")
+        node, plain = net.nodes[0], len(net.shape) == net.inputs == net.outputs == len(net.nodes) == 1
+        plain = plain and len(node.terms) == 1 and node.skip is None and node.terms[0].phi.kind == "identity"
+        right = plain and net.bias is None and node.activation != "relu" and len(net.trained) == 2
+        require(right and node.terms[0].weight is not None, "nested is not for this network")
         right = isinstance(sizes, list) and len(sizes) == len(self.radii) and all(map(is_number, sizes))
         require(right and len(c.claims["nested"]) == 1, "nested is not {'A': a number for each radius}")
-        first, second = ACTIVATIONS[net.activation][1]()
-        q = arb(net.nodes[0].scale) * spectral_norm(anchor.weighted(anchor.values[0], 1)[:, :, 0]) * first
+        first, second = ACTIVATIONS[node.activation][1]()
+        q = arb(node.scale) * spectral_norm(anchor.weighted(anchor.values[0], 1)[:, :, 0]) * first
         far = larger.reduce(norm(anchor.values[0], axis=(0, 2)))
-        start = larger.reduce(abs(balls(c.weights["a"]))[0])
+        start = larger.reduce(abs(balls(c.weights[net.read_out]))[0])
         row = longest(anchor.weighted(anchor.values[1], 1).reshape(len(anchor.values[1]), -1), 1, (0,))
         time, before, rows = arb(0), start, zip(self.radii, self.cells, self.rises, map(arb, sizes), strict=True)
         for j, (t, cell, rise, size) in enumerate(rows, 1):

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tests.cases import OWN
 from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.certifying import scored
-from wideproof.certificates.graph import graph
 from wideproof.certificates.polishing import polish
 from wideproof.data import AnyDataset, Dataset, ImageDataset, SequenceDataset
 from wideproof.networks import (
@@ -27,7 +27,7 @@ from wideproof.networks import (
     ResidualReLU,
     get_activation,
 )
-from wideproof.networks.base import Gaussian
+from wideproof.networks.base import Balanced, Gaussian
 
 ALL = ("recurrent", "input", "output")
 TINY: dict[str, Network] = {
@@ -46,6 +46,7 @@ TINY: dict[str, Network] = {
     "elman-rnn-all": ElmanRNN(3, 8, 4, outputs=1, trained=ALL),
     "deep-rnn": DeepRNN(3, 9, 3, depth=2, outputs=1),
     "deep-rnn-all": DeepRNN(3, 9, 3, depth=2, outputs=2, trained=(*ALL, "between")),
+    **OWN,
 }
 
 
@@ -134,13 +135,14 @@ class Reference:
 
 
 def start(network: Network, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Draw from the network's own law, without compiling anything."""
-    half = {True: -1.0, False: 1.0}
-    return {
-        name: math.sqrt(law.variance) * rng.standard_normal(law.shape) if isinstance(law, Gaussian)
-        else np.array([half[2 * j >= law.shape[0]] for j in range(law.shape[0])])
-        for name, law in network.laws().items()
-    }  # fmt: skip
+    """Draw from the network's own law, without compiling anything; biases at random too, so that they matter."""
+    drawn = {}
+    for name, law in network.laws().items():
+        if isinstance(law, Balanced):
+            drawn[name] = np.array([-1.0 if 2 * j >= law.shape[0] else 1.0 for j in range(law.shape[0])])
+        else:
+            drawn[name] = math.sqrt(law.variance if isinstance(law, Gaussian) else 0.3) * rng.standard_normal(law.shape)
+    return drawn
 
 
 def problem(network: Network, n: int = 4, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
@@ -157,7 +159,7 @@ def at(
     sharp: bool = False, level: str = "enclosed",
 ) -> Anchor:  # fmt: skip
     """Everything the prover measures."""
-    return measure(graph(network), params, x, scored(network, y), level=level, sharp=sharp)
+    return measure(network.graph, params, x, scored(network, y), level=level, sharp=sharp)
 
 
 def sphere(n: int, d: int, seed: int) -> np.ndarray:
@@ -174,7 +176,8 @@ def signs(n: int, seed: int) -> np.ndarray:
 
 
 def dataset(network: Network, x: np.ndarray, y: np.ndarray, task: str = "regression") -> AnyDataset:
-    """The data set of the kind that the network takes."""
+    """The data set of the kind that the network takes; it has the pixels of an image in one row."""
+    x = x.reshape(*x.shape[:2], -1) if network.data_kind == "images" else x
     kind = {"vectors": Dataset, "images": ImageDataset, "sequences": SequenceDataset}[network.data_kind]
     return kind(x, y, task)
 

@@ -8,9 +8,9 @@ import pytest
 from flint import arb, arb_mat, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
 from tests.certificates.making import TINY, problem
+from tests.networks.written import settled, written
 from wideproof.certificates.anchor import gram, run
 from wideproof.certificates.enclosure import (
-    FUNCTIONS,
     Ball,
     activate,
     add,
@@ -24,7 +24,8 @@ from wideproof.certificates.enclosure import (
     smallest_eigenvalue,
     spectral_norm,
 )
-from wideproof.certificates.graph import CONSTANTS, graph
+from wideproof.networks.activations import ACTIVATIONS, RELU_CLOSED, get_activation
+from wideproof.networks.twins import PROVED
 
 BITS = 200
 balls: Any = np.frompyfunc(arb, 1, 1)
@@ -196,13 +197,15 @@ GRID = np.unique(np.concatenate([
 
 
 def test_every_activation_is_here():
-    assert EXACT.keys() == FUNCTIONS.keys() == CONSTANTS.keys()
+    assert EXACT.keys() == ACTIVATIONS.keys() == PROVED.keys() - {RELU_CLOSED.name}
+    assert all(activation.known is PROVED[name] for name, activation in ACTIVATIONS.items())
+    assert RELU_CLOSED.known is PROVED["relu"]
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_activations_lie_within_their_radius(name):
     """This checks what is assumed of the machine: elementary functions within 4 units in the last place."""
-    value, slope = activate(name, exact(GRID, True), *CONSTANTS[name])
+    value, slope = activate(get_activation(name), exact(GRID, True))
     truth = np.frompyfunc(EXACT[name], 1, 2)(balls(GRID))
     assert contains(value, truth[0])
     assert contains(slope, truth[1])
@@ -214,7 +217,7 @@ def test_activations_lie_within_their_radius(name):
 def test_activations_of_inexact_numbers(rng, name):
     mid = GRID[np.abs(GRID) > 1e-5]
     rad = 1e-9 * np.abs(mid)  # no ReLU sign is in doubt
-    value, slope = activate(name, Ball(mid, rad), *CONSTANTS[name])
+    value, slope = activate(get_activation(name), Ball(mid, rad))
     for shift in (-1, 1):
         truth = np.frompyfunc(EXACT[name], 1, 2)(balls(mid) + balls(rad) * arb(shift))
         assert contains(value, truth[0])
@@ -224,9 +227,9 @@ def test_activations_of_inexact_numbers(rng, name):
 @pytest.mark.parametrize("name", EXACT)
 def test_constants_of_activations_are_bounds(name):
     """sup|σ'| and sup|σ''| on a fine grid; ReLU and the corner of ELU's slope inside a pattern."""
-    first, second = CONSTANTS[name]
+    first, second = PROVED[name].lipschitz, PROVED[name].smoothness
     z = np.linspace(-12, 12, 48_001)
-    slope = FUNCTIONS[name].slope(z)
+    slope = PROVED[name].slope(z)
     assert np.abs(slope).max() <= first
     inside = np.abs(z[:-1]) > 1e-3 if name == "relu" else np.ones(len(z) - 1, bool)
     change = np.abs(np.diff(slope) / np.diff(z))[inside]
@@ -239,71 +242,70 @@ def test_constants_of_activations_are_bounds(name):
 # whole networks
 
 
-def fold(y, window):
-    """The adjoint of taking patches: what offset o of pixel p read belongs to pixel p + o - window // 2."""
-    if window == 1:
-        return y
-    parted = y.reshape(*y.shape[:-1], -1, window)
-    out, pixels = np.full(parted.shape[:-1], arb(0)), y.shape[-2]
-    for o in range(window):
-        for p in range(pixels):
-            if 0 <= p + o - window // 2 < pixels:
-                out[..., p + o - window // 2, :] += parted[..., p, :, o]
-    return out
+def through(x, phi, grid):
+    """A map, by its matrix: `n x positions x features` in and out."""
+    if phi.kind == "ones":
+        return np.full((len(x), math.prod(grid), 1), arb(1))
+    matrix, divisor, places = written(phi, x.shape[2])
+    return (times(x.reshape(len(x), -1), balls(matrix.T)) / divisor).reshape(len(x), places, -1)
 
 
-def gather(x, window):
-    """Patches, one loop at a time."""
-    n, pixels, channels = x.shape
-    out = np.full((n, pixels, channels, window), arb(0))
-    for o in range(window):
-        for p in range(pixels):
-            if 0 <= p + o - window // 2 < pixels:
-                out[:, p, :, o] = x[:, p + o - window // 2]
-    return out.reshape(n, pixels, -1)
+def back_through(y, phi, positions, features):
+    """Its adjoint, for `... x positions x features`."""
+    matrix, divisor, _ = written(phi, features)
+    lead = y.shape[:-2]
+    return (times(y.reshape(math.prod(lead), -1), balls(matrix)) / divisor).reshape(*lead, positions, features)
 
 
-def exact_pass(nodes, params, x):
+def exact_pass(graph, params, x):
     """Pre-activations, cotangents, outputs and the Jacobian in balls."""
-    name = nodes.activation.name.removesuffix("_closed")
-    inputs = {-1 - t: gather(balls(part), nodes.window) for t, part in enumerate(nodes.inputs(x))}
-    matrices = {key: balls(nodes.matrix(params, key)) for key in params}
+    seen = {-1 - t: balls(part) for t, part in enumerate(graph.inputs(x))}
+    matrices = {key: balls(graph.matrix(params, key)) for key in params}
+    layers, inputs = graph.layers, {}
     z, values, slopes = [], [], []
-    for k, node in enumerate(nodes.nodes):
-        terms = [(inputs[t.source], matrices[t.name]) for t in node.terms]
-        z.append(sum(times(u.reshape(-1, u.shape[-1]), m.T).reshape(*u.shape[:2], -1) for u, m in terms))
-        value, slope = np.frompyfunc(EXACT[name], 1, 2)(z[-1])
-        values.append(arb(node.scale) * value + (values[-1] if node.skip else 0))
+    for k, node in enumerate(layers):
+        terms = []
+        for t in node.terms:
+            inputs[k, t] = u = through(seen[t.source], settled(t.map, graph.grids[t.source]), graph.grids[k])
+            m = None if t.weight is None else matrices[t.weight]
+            terms.append(u if m is None else times(u.reshape(-1, u.shape[-1]), m.T).reshape(*u.shape[:2], -1))
+        z.append(sum(terms))
+        value, slope = np.frompyfunc(EXACT[node.activation.name.removesuffix("_closed")], 1, 2)(z[-1])
+        seen[k] = arb(node.scale) * value + (0 if node.skip is None else seen[node.skip])
+        values.append(seen[k])
         slopes.append(slope)
-        inputs[k] = gather(values[-1], nodes.window)
-    read = matrices[nodes.read_out]
-    flat = read.reshape(len(read), -1)
-    n, c, sites = len(x), len(read), len(nodes.outputs)
-    outputs = np.concatenate([times(values[k].reshape(n, -1), flat.T) for k in nodes.outputs], axis=1)
+    flat = matrices[graph.read_out]  # over features, then positions
+    n, c, sites = len(x), len(flat), len(graph.sites)
+    read = [values[k].swapaxes(1, 2).reshape(n, -1) for k in graph.sites]
+    level = 0 if graph.bias is None else matrices[graph.bias].T
+    outputs = np.concatenate([times(r, flat.T) + level for r in read], axis=1)
     b = [np.full((n, c * sites, *v.shape[1:]), arb(0)) for v in values]
     g = list(b)
-    for site, k in enumerate(nodes.outputs):
-        b[k][:, site * c : (site + 1) * c] += read
+    for site, k in enumerate(graph.sites):
+        b[k][:, site * c : (site + 1) * c] += flat.reshape(c, values[k].shape[2], -1).swapaxes(1, 2)
     for k in reversed(range(len(values))):
-        node = nodes.nodes[k]
+        node = layers[k]
         g[k] = b[k] * slopes[k][:, None]
-        if node.skip:
-            b[k - 1] = b[k - 1] + b[k]
+        if node.skip is not None and node.skip >= 0:
+            b[node.skip] = b[node.skip] + b[k]
         for t in node.terms:
-            if t.source >= 0:
-                back = times(arb(node.scale) * g[k].reshape(-1, g[k].shape[-1]), matrices[t.name])
-                b[t.source] = b[t.source] + fold(back.reshape(*g[k].shape[:-1], -1), nodes.window)
+            if t.source >= 0 and t.map.kind != "ones":
+                back = arb(node.scale) * g[k]
+                if t.weight is not None:
+                    back = times(back.reshape(-1, back.shape[-1]), matrices[t.weight]).reshape(*back.shape[:-1], -1)
+                phi = settled(t.map, graph.grids[t.source])
+                b[t.source] = b[t.source] + back_through(back, phi, *values[t.source].shape[1:])
     columns = []
-    for key in nodes.trained:
-        if key == nodes.read_out:
-            part: Any = np.full((n, sites, c, c, flat.shape[1]), arb(0))
-            for site, k in enumerate(nodes.outputs):
+    for key in graph.trained:
+        if key in (graph.read_out, graph.bias):
+            part: Any = np.full((n, sites, c, c, 1 if key == graph.bias else flat.shape[1]), arb(0))
+            for site, features in enumerate(read):
                 for o in range(c):
-                    part[:, site, o, o] = values[k].reshape(n, -1)
+                    part[:, site, o, o] = arb(1) if key == graph.bias else features
         else:
-            uses = [(k, t) for k, node in enumerate(nodes.nodes) for t in node.terms if t.name == key]
+            uses = [(k, t) for k, node in enumerate(layers) for t in node.terms if t.weight == key]
             part = sum(
-                arb(nodes.nodes[k].scale) * (g[k][..., :, None] * inputs[t.source][:, None, :, None, :]).sum(axis=2)
+                arb(layers[k].scale) * (g[k][..., :, None] * inputs[k, t][:, None, :, None, :]).sum(axis=2)
                 for k, t in uses
             )
         columns.append(part.reshape(n * c * sites, -1))
@@ -313,7 +315,7 @@ def exact_pass(nodes, params, x):
 @pytest.mark.parametrize("name", TINY)
 def test_a_pass_through_a_network_contains_the_exact_one(name):
     """Pre-activations, cotangents, outputs and the Gram matrix."""
-    network, nodes = TINY[name], graph(TINY[name])
+    network, nodes = TINY[name], TINY[name].graph.unrolled
     params, x, _ = problem(network, n=2)
     found = run(nodes, params, x)
     z, b, g, outputs, jacobian = exact_pass(nodes, params, x)

@@ -8,7 +8,6 @@ import pytest
 from tests.certificates.making import Reference, at, dataset, fitted, problem
 from wideproof.certificates.anchor import run
 from wideproof.certificates.certifying import certify
-from wideproof.certificates.graph import graph
 from wideproof.certificates.lipschitz import closest_to_a_kink, kink_radius, sign_slack
 from wideproof.networks import DeepReLU, DeepRNN, ElmanRNN, FullyConnected, ResidualReLU, get_activation
 
@@ -27,7 +26,7 @@ NETWORKS = {
 def everything(network):
     params, x, y = problem(network, n=4, seed=1)
     anchor, ref = at(network, params, x, y), Reference(network, params, x)
-    nodes = graph(network)
+    nodes = network.graph.unrolled
 
     def pre_activations(theta):
         return np.concatenate([z.mid.ravel() for z in run(nodes, ref.unflat(theta), x, tracked=False).z])

@@ -1,5 +1,6 @@
 r"""Bounds of $\Lambda$, s, S and $\rho$ against exact derivatives, for every network and every way of bounding."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -116,35 +117,48 @@ def test_the_order_of_examples_does_not_count(case):
         assert both[0].residual == pytest.approx(both[1].residual, rel=1e-12)
 
 
+def orders(graph, params):
+    """Another order of the units of every value; values that are added to each other or share a weight have one."""
+    units = {k: graph.shape[0] for k in graph.grids if k < 0}
+    tied = {k: {k} for k in graph.grids}
+
+    def tie(a, b):
+        joined = tied[a] | tied[b]
+        tied.update(dict.fromkeys(joined, joined))
+
+    used = {}
+    for k, node in enumerate(graph.layers):
+        for t in node.terms:
+            units[k] = units[t.source] if t.weight is None else len(graph.matrix(params, t.weight))
+            if t.weight is None:
+                tie(k, t.source)
+            elif t.weight in used and t.moves:
+                tie(k, used[t.weight][0])
+                tie(t.source, used[t.weight][1])
+            used.setdefault(t.weight, (k, t.source))
+        if node.skip is not None:
+            tie(k, node.skip)
+    for one, other in pairwise(graph.sites):
+        tie(one, other)
+    return {k: np.arange(m) if min(tied[k]) < 0 else np.roll(np.arange(m), 1) for k, m in units.items()}
+
+
 def permuted(network: Network, params):
     """The same function with its hidden units in another order."""
-    orders: dict[str, np.ndarray] = {}
-    linked = "residual" in network.name  # a skip ties the units of neighbouring layers
-    sizes = [params[w].shape[-1 if network.units == "columns" else 0] for w in sorted(params) if w[0] == "W"]
-    for k, m in enumerate(sizes):
-        last = network.name == "residual-relu" and k == len(sizes) - 1
-        orders[f"W{k + 1}"] = orders["W1"] if linked and k and not last else np.roll(np.arange(m), 1)
-    out = {}
+    graph, out = network.graph.unrolled, dict(params)
+    order = orders(graph, params)
     for name, weight in params.items():
-        if network.data_kind == "sequences":
-            layer = len(sizes) if name == "B" else int(name[1:] or 1)
-            own = orders[f"W{layer}"]
-            if name == "B":
-                out[name] = weight[:, own]
-            elif name[0] == "W":
-                out[name] = weight[np.ix_(own, own)]
-            else:
-                out[name] = weight[own] if layer == 1 else weight[np.ix_(own, orders[f"W{layer - 1}"])]
-        elif name[0] == "W":
-            k, matrix = int(name[1:]), weight if network.units == "rows" else weight.T
-            if k > 1:
-                m, before = len(orders[f"W{k - 1}"]), orders[f"W{k - 1}"]
-                matrix = matrix.reshape(len(matrix), m, -1)[:, before].reshape(matrix.shape)
-            matrix = matrix[orders[name]]
-            out[name] = matrix if network.units == "rows" else matrix.T
-        else:
-            axis = weight.ndim - 2 if network.data_kind == "images" else weight.ndim - 1
-            out[name] = np.take(weight, orders[f"W{len(sizes)}"], axis=axis)
+        matrix = graph.matrix(params, name)
+        if name == graph.read_out:
+            by_unit = order[graph.sites[0]]
+            out[name] = matrix.reshape(len(matrix), len(by_unit), -1)[:, by_unit].reshape(weight.shape)
+        elif name != graph.bias:
+            k, term = graph.uses(name)[0]
+            if term.moves:
+                before = order[term.source]
+                matrix = matrix.reshape(len(matrix), len(before), -1)[:, before].reshape(matrix.shape)
+            matrix = matrix[order[k]]
+            out[name] = (matrix.T if graph.columns and weight.ndim > 1 else matrix).reshape(weight.shape)
     return out
 
 

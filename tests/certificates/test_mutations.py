@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,18 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from tests.cases import OWN
 from tests.certificates.making import Reference, at, dataset, problem
 from tests.certificates.rewriting import flip, parts, put
 from wideproof.certificates.certifying import certify, descent_claims
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.squared_loss import descent
 from wideproof.certificates.staircase import Staircase
-from wideproof.networks import DeepReLU, FullyConnected, Network, from_config
+from wideproof.networks import DeepReLU, FullyConnected, Network
 from wideproof_verify import verify
 
 FAMILIES: dict[str, tuple[Network, float]] = {
     "fully-connected": (FullyConnected(5, 8, 2), 1e-5),
     "deep-relu": (DeepReLU(5, 10, 2), 1e-7),
+    "own-tied": (OWN["own-tied"], 1e-7),
 }
 
 # What a dishonest prover would like: the direction of each claim, and by how much. The first four are rounded outward
@@ -32,6 +35,7 @@ DERIVED = {"h": -1e-9, "sigma": 1e-9, "b": -1e-9, "eta": 1e-9, "rate": 1e-9, "ne
 
 
 class Case(NamedTuple):
+    network: Network
     folder: Path
     document: dict[str, Any]
     arrays: dict[str, np.ndarray]
@@ -46,17 +50,17 @@ def case(request, tmp_path_factory) -> Case:
     assert attempt.certificate is not None, str(attempt)
     folder = attempt.certificate.save(tmp_path_factory.mktemp("certificates") / request.param)
     assert verify(folder).answer == "proved"
-    return Case(folder, *parts(folder))
+    return Case(network, folder, *parts(folder))
 
 
 def scaled(value: Any, factor: float) -> Any:
     return [v * factor for v in value] if isinstance(value, list) else value * factor
 
 
-def holds(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> bool:
+def holds(network: Network, document: dict[str, Any], arrays: dict[str, np.ndarray]) -> bool:
     """Whether the claims about the changed arrays are true, up to rounding, by automatic differentiation."""
     claims = document["claims"]
-    network = from_config({key: v for key, v in document["network"].items() if key != "scales"})
+    assert document["network"] == json.loads(json.dumps(network.graph.to_dict()))
     params = {name.removeprefix("weights/"): a for name, a in arrays.items() if name.startswith("weights/")}
     ref = Reference(network, params, arrays["x"])
     out, jacobian = ref.both(ref.theta)
@@ -90,7 +94,7 @@ def check_bits(case: Case, folder: Path, count: int, seed: int) -> tuple[int, in
         assert verify(put(folder, document, arrays, digests=False)).answer == "malformed", name
         verdict = verify(put(folder, document, arrays, digests=True))
         if verdict.answer == "proved":
-            assert holds(document, arrays), name
+            assert holds(case.network, document, arrays), name
             proved += 1
         else:
             refused += 1

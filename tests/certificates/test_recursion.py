@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from tests.certificates.making import at, problem
-from wideproof.certificates.enclosure import FUNCTIONS
-from wideproof.certificates.graph import CONSTANTS, graph
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.networks import DeepReLU, FullyConnected, Residual, ResidualReLU, get_activation
 
@@ -29,17 +27,17 @@ NETWORKS = {
 
 def layers(network, params):
     """Matrices with one row per unit, scales, skips, output weights."""
-    nodes = graph(network).nodes
+    nodes = network.graph.layers
     signed = network.units == "columns"
     w = [params[f"W{h + 1}"].T if signed else params[f"W{h + 1}"] for h in range(len(nodes))]
-    return w, [node.scale for node in nodes], [node.skip for node in nodes], params["v" if signed else "a"]
+    return w, [node.scale for node in nodes], [node.skip is not None for node in nodes], params["v" if signed else "a"]
 
 
 def theory(network, params, x, radius, sharp):
     """Per example, and for all examples together."""
     w, s, e, a = layers(network, params)
-    name = graph(network).activation.name.removesuffix("_closed")
-    (first, second), f = CONSTANTS[name], FUNCTIONS[name]
+    f = network.graph.layers[0].activation.known
+    first, second = f.lipschitz, f.smoothness
     H, R = len(w), radius
     with_output = "output" in network.trained
     K = H + with_output
@@ -125,7 +123,7 @@ def theory(network, params, x, radius, sharp):
             NB[h] = top + far_b
             NG[h] = min(first * (size + far_b), length + R * np.linalg.norm(gp))
             if h:
-                DB[h - 1] = e[h] * DB[h] + s[h] * (first * (size + far_b) * unit[h] + omega[h] * gp)
+                DB[h - 1] = e[h] * DB[h] + s[h] * (NG[h] * unit[h] + omega[h] * gp)
         Z, T = whole_products([a * lengths(i) for a in gains[i]], TP, d, far) if sharp else plain(N, d, far)
         betas.append(np.linalg.eigvalsh(form(NB, NG, Z, Z, T))[-1])
         seen.append((NB, NG, Z, d, far))

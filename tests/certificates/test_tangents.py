@@ -10,17 +10,18 @@ import pytest
 from tests.certificates.making import TINY, Reference, at, problem
 from wideproof.certificates.enclosure import exact
 from wideproof.certificates.lipschitz import lipschitz
-from wideproof.certificates.passes import patches
+from wideproof.certificates.passes import reading
 from wideproof.certificates.tangents import Tangents, operator_norm
+from wideproof.networks.maps import same
 
 SHAPES = [(4, 3, 3, 6), (3, 4, 5, 3), (5, 2, 7, 2), (3, 3, 3, 1), (2, 2, 5, 40)]  # units, channels, window, pixels
 
 
 def unrolled(weight, window, pixels):
-    """The matrix of x -> M patches(x), by its columns."""
+    """The matrix of x -> M phi(x), by its columns."""
     size = pixels * weight.shape[1] // window
     images = exact(np.eye(size).reshape(size, pixels, -1), False)
-    return (patches(images, window).mid @ weight.T).reshape(size, -1).T
+    return (reading(images, same((pixels,), window), pixels).mid @ weight.T).reshape(size, -1).T
 
 
 @pytest.mark.parametrize("tracked", [False, True])
@@ -30,7 +31,7 @@ def test_a_convolution_is_no_longer_than_on_the_circle(rng, shape, tracked):
     for _ in range(20):
         weight = rng.standard_normal((units, channels * window))
         truth = np.linalg.norm(unrolled(weight, window, pixels), 2)
-        found = operator_norm(weight, window, pixels, tracked)
+        found = operator_norm(weight, same((pixels,), window), tracked)
         assert truth * (1 - 1e-12) <= found <= np.sqrt(window) * np.linalg.norm(weight, 2) * (1 + 1e-6)
         assert pixels < window or found <= 1.6 * truth  # half of it would be too little
 
@@ -39,14 +40,14 @@ def test_it_is_sharp_on_long_images(rng):
     """The gap closes like one over the square of the length; the root of the window times the norm stays above."""
     weight = rng.standard_normal((4, 9))
     truth = np.linalg.norm(unrolled(weight, 3, 60), 2)
-    assert operator_norm(weight, 3, 60, True) < 1.01 * truth
+    assert operator_norm(weight, same((60,), 3), True) < 1.01 * truth
     assert np.sqrt(3) * np.linalg.norm(weight, 2) > 1.1 * truth
 
 
 def test_the_shortest_circle_that_is_allowed_matters():
     """On a circle of as many pixels as the image has, an edge would meet the other edge."""
     weight = np.array([[1.0, 0.0, -1.0]])  # on two pixels (b, -a): a rotation; on a circle of two pixels: zero
-    assert operator_norm(weight, 3, 2, True) >= 1
+    assert operator_norm(weight, same((2,), 3), True) >= 1
 
 
 def jacobian_norms(network, params, x):

@@ -16,7 +16,7 @@ from wideproof.certificates.polishing import Polished
 from wideproof.data import dataset, repeats
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
-from wideproof.proving import Model, stages
+from wideproof.proving import Predictor, stages
 
 pytestmark = pytest.mark.xdist_group("main job")  # what is compiled and proved for one serves the others
 # pyright: reportOptionalMemberAccess=false
@@ -76,9 +76,9 @@ def test_predictions_of_its_own_rows_are_their_targets(proof, tmp_path):
     np.testing.assert_allclose(found.predict(path), truth, rtol=0, atol=left)
     new = pd.read_csv(path).drop(columns="spend")
     np.testing.assert_allclose(found.predict(new), truth, rtol=0, atol=left)
-    np.testing.assert_allclose(Model.load(folder).predict(new), truth, rtol=0, atol=left)
+    np.testing.assert_allclose(Predictor.load(folder).predict(new), truth, rtol=0, atol=left)
     with pytest.raises(InputError, match="no proof with a trained network"):
-        Model.load(tmp_path)
+        Predictor.load(tmp_path)
 
 
 def rows(moved=0.0):

@@ -16,6 +16,7 @@ import pytest
 from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 from safetensors.numpy import save
 
+from tests.cases import OWN
 from wideproof.networks import (
     ConvResidual,
     DeepReLU,
@@ -26,11 +27,11 @@ from wideproof.networks import (
     Residual,
     ResidualReLU,
     get_activation,
-    to_config,
 )
+from wideproof.networks.base import Zeros
 from wideproof_verify.bounds import Bounds
+from wideproof_verify.graphs import build
 from wideproof_verify.networks import Anchor
-from wideproof_verify.reading import build
 
 SMALL: dict[str, Network] = {
     "fully-connected": FullyConnected(5, 8, 3),
@@ -49,6 +50,7 @@ SMALL: dict[str, Network] = {
     "elman-rnn-all": ElmanRNN(4, 9, 3, outputs=1, trained=("recurrent", "input", "output")),
     "deep-rnn": DeepRNN(4, 8, 3, depth=2, outputs=1),
     "deep-rnn-all": DeepRNN(4, 8, 3, depth=2, outputs=2, trained=("recurrent", "input", "between", "output")),
+    **OWN,
 }
 VARIANTS = (
     "fully-connected-outputs",
@@ -61,10 +63,10 @@ VARIANTS = (
 CASES = [pytest.param(name, marks=pytest.mark.slow if name in VARIANTS else ()) for name in SMALL]
 
 
-def scales(network: Any) -> list[float] | None:
-    """The scale of every node, as the forward pass computes it."""
+def scales(network: Any) -> list[float]:
+    """The scale of every node of a paper's network, from its formula."""
     if network.data_kind == "sequences":
-        return None
+        return [1.0] * network.length * getattr(network, "depth", 1)
     if isinstance(network, DeepReLU):
         return [1.0] * network.depth
     if isinstance(network, ResidualReLU):
@@ -77,8 +79,7 @@ def scales(network: Any) -> list[float] | None:
 
 def config(network: Network) -> dict[str, Any]:
     """The network as the certificate states it."""
-    stated = json.loads(json.dumps(to_config(network)))
-    return stated if scales(network) is None else {**stated, "scales": scales(network)}
+    return json.loads(json.dumps(network.graph.to_dict()))
 
 
 def outputs(network: Network, params: dict[str, Any], x: Any) -> jax.Array:
@@ -106,17 +107,19 @@ def jacobian(network: Network, params: dict[str, Any], x: Any) -> np.ndarray:
 
 
 def bounds(network: Network, params: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray, sharp: bool) -> Bounds:
-    """The verifier's bounds around `params`."""
-    net, matrices = build(config(network), x.shape, y.shape, {name: np.asarray(w) for name, w in params.items()})
+    """The verifier's bounds around `params`, whatever the targets."""
+    net, matrices = build(config(network), {name: np.asarray(w) for name, w in params.items()})
     return Bounds(Anchor(net, matrices, x).differentiate(), sharp)
 
 
 def problem(
     network: Network, n: int = 3, seed: int = 0, noise: float = 1e-9
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Weights, inputs, and targets that the weights nearly fit."""
+    """Weights, inputs, and targets that the weights nearly fit; biases are drawn, so that they matter."""
     rng = np.random.default_rng(seed)
     params = {name: np.array(w) for name, w in network.init(seed).items()}
+    levels = [name for name, law in network.laws().items() if isinstance(law, Zeros)]
+    params |= {name: 0.5 * rng.standard_normal(params[name].shape) for name in levels}
     x = rng.standard_normal((n, *network.input_shape))
     y = np.array(network(params, x))
     return params, x, y + noise * rng.standard_normal(y.shape)
@@ -163,7 +166,7 @@ def statement(network: Network, theorem: str, claimed: dict[str, Any], *, sharp:
     """Everything of certificate.json but the digests."""
     mean = theorem in ("fit", "logistic")
     return {
-        "summary": "a test", "format": "wideproof-certificate-1", "theorem": theorem, "level": "float64",
+        "summary": "a test", "format": "wideproof-certificate-2", "theorem": theorem, "level": "float64",
         "network": config(network), "bound": {"sharp": sharp},
         "loss": {"name": "logistic", "reduction": "mean"} if mean else {"name": "squared", "reduction": "half_sum"},
         "claims": claimed, "anchor": {"start": "initialization"}, "assumptions": [], "versions": {},

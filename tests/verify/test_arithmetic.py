@@ -9,6 +9,7 @@ from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
 from tests.verify import making
 from wideproof.networks import FullyConnected, get_activation
+from wideproof_verify.activations import ACTIVATIONS
 from wideproof_verify.arithmetic import (
     balls,
     gram,
@@ -16,7 +17,6 @@ from wideproof_verify.arithmetic import (
     positive_definite,
     spectral_norm,
 )
-from wideproof_verify.networks import ACTIVATIONS
 
 MP = {
     "softplus": lambda z: mpmath.log1p(mpmath.exp(z)), "sigmoid": lambda z: 1 / (1 + mpmath.exp(-z)),
@@ -71,7 +71,7 @@ def test_a_network_in_mpmath():
         anchor = making.bounds(network, params, x, y, False).anchor
         for i in range(2):
             h = mpmath.matrix(x[i].tolist())
-            for name, scale in zip(("W1", "W2"), making.scales(network) or [], strict=True):
+            for name, scale in zip(("W1", "W2"), making.scales(network), strict=True):
                 h = (mpmath.matrix(params[name].tolist()) * h).apply(MP["mish"]) * mpmath.mpf(scale)
             f = sum(mpmath.mpf(a) * v for a, v in zip(params["a"].tolist(), h, strict=True))
             assert contains(anchor.outputs[0, i], f, 1e-50)

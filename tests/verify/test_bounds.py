@@ -7,10 +7,10 @@ import pytest
 from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 from jax.flatten_util import ravel_pytree
 
+from tests.cases import OWN
 from tests.verify import making
 from wideproof.certificates.anchor import measure
 from wideproof.certificates.certifying import scored
-from wideproof.certificates.graph import graph
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.networks import (
     ConvResidual,
@@ -24,7 +24,7 @@ from wideproof.networks import (
     get_activation,
 )
 from wideproof_verify.arithmetic import balls, middle, spectral_norm
-from wideproof_verify.networks import patches
+from wideproof_verify.networks import read
 
 TINY: dict[str, Network] = {
     "fully-connected": FullyConnected(2, 4, 3),
@@ -36,6 +36,7 @@ TINY: dict[str, Network] = {
     "residual-relu": ResidualReLU(2, 4, 2),
     "elman-rnn": ElmanRNN(2, 4, 3, outputs=2, trained=("recurrent", "input", "output")),
     "deep-rnn": DeepRNN(2, 3, 3, depth=2, trained=("recurrent", "between")),
+    **OWN,
 }
 N = 3
 
@@ -66,7 +67,7 @@ def test_above_exact_hessians(name):
         for sharp in (False, True):
             bounds = making.bounds(network, params, x, y, sharp)
             radius = 0.2
-            while bounds.net.activation == "relu" and bounds.sign(arb(radius))[0] is not True:
+            while any(z is not None for z in bounds.anchor.pre) and bounds.sign(arb(radius))[0] is not True:
                 radius /= 2
             for r in (0.0, radius):
                 forms = bounds.forms(arb(r))
@@ -94,7 +95,7 @@ def test_not_decreasing_in_the_radius(name):
 def test_one_layer_with_fixed_outputs_has_the_closed_form(sharp):
     network = making.SMALL["fully-connected-fixed"]
     params, x, y = making.problem(network, n=5)
-    [scale] = making.scales(network) or []
+    [scale] = making.scales(network)
     closed = 0.25 * scale * np.abs(params["a"]).max() * np.linalg.norm(x, axis=1).max() * np.linalg.norm(x, 2)
     bounds = making.bounds(network, params, x, y, sharp)
     for radius in (0.0, 0.5, 100.0):
@@ -104,7 +105,7 @@ def test_one_layer_with_fixed_outputs_has_the_closed_form(sharp):
 def test_one_layer_with_both_trained_has_the_closed_form():
     network = making.SMALL["fully-connected-one"]
     params, x, y = making.problem(network, n=5)
-    [scale] = making.scales(network) or []
+    [scale] = making.scales(network)
     whole, longest, bend = np.linalg.norm(x, 2), np.linalg.norm(x, axis=1).max(), 4 / (3 * np.sqrt(3))
     steepest = (1 - np.tanh(x @ params["W1"].T) ** 2).max()
     bounds = making.bounds(network, params, x, y, False)
@@ -136,7 +137,7 @@ def test_order_of_the_examples_does_not_matter(name):
 def test_the_prover_claims_no_less_and_hardly_more(name, sharp):
     """Two programs and one recursion: a claim that is below would be refused, one that is far above would be loose."""
     params, x, y = making.problem(TINY[name], n=N)
-    anchor = measure(graph(TINY[name]), params, x, scored(TINY[name], y), sharp=sharp)
+    anchor = measure(TINY[name].graph, params, x, scored(TINY[name], y), sharp=sharp)
     with ctx.workprec(128):
         bounds = making.bounds(TINY[name], params, x, y, sharp)
         for radius in (0.0, 1e-3, 0.1, 3.0):
@@ -150,11 +151,12 @@ def test_norm_of_a_convolution(window, pixels):
     network = ConvResidual(2, pixels, 3, 2, filter_size=window)
     params, x, y = making.problem(network, n=N)
     bounds = making.bounds(network, params, x, y, False)
-    for name, channels in (("W1", 2), ("W2", 3)):
+    for k, (name, channels) in enumerate((("W1", 2), ("W2", 3))):
+        [term] = bounds.net.nodes[k].terms
         images = np.eye(channels * pixels).reshape(-1, channels, pixels).transpose(1, 0, 2)
-        columns = middle(patches(balls(images), window))
+        columns = middle(read(balls(images), term.phi))
         written = np.tensordot(params[name], columns, 1).transpose(1, 0, 2).reshape(channels * pixels, -1)
-        truth, found = np.linalg.norm(written, 2), float(bounds.omega[name])
+        truth, found = np.linalg.norm(written, 2), float(bounds.omega[k, term])
         assert truth * (1 - 1e-12) <= found <= np.sqrt(window) * np.linalg.norm(params[name], 2) * (1 + 1e-8)
         assert pixels < window or found < 1.6 * truth  # half of it would be too little
 

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from tests.certificates.rewriting import parts, put
+from tests.verify.making import config
 from wideproof.certificates.certifying import certify
 from wideproof.certificates.polishing import fit_read_out
 from wideproof.data import Dataset
 from wideproof.data.repeats import distinct
 from wideproof.networks import FullyConnected, Residual, get_activation
 from wideproof_verify import verify
+from wideproof_verify.graphs import build
 from wideproof_verify.networks import DENSE, Anchor
 
 ERF = get_activation("erf")
@@ -93,12 +95,8 @@ def test_large_and_small_arithmetic_agree():
     """The same pass in float64 with radii and in balls: outputs, Gram matrix, cotangents."""
     network = FullyConnected(3, 12, 2, ERF, outputs=2)
     params = {name: np.asarray(weight) for name, weight in network.init(1).items()}
-    from wideproof_verify.reading import build
-
-    config = {"network": "fully-connected", "input_dim": 3, "width": 12, "depth": 2, "activation": "erf", "outputs": 2,
-              "trained": ["hidden", "output"], "scales": [np.sqrt(ERF.c_sigma / 12)] * 2}  # fmt: skip
     x = np.random.default_rng(0).standard_normal((5, 3))
-    made, weights = build(config, x.shape, (5, 2), params)
+    made, weights = build(config(network), params)
     counts = np.array([1, 3, 1, 2, 1])
     exact = Anchor(made, weights, x, counts).differentiate()
     near = Anchor(made, weights, x, counts, large=True).differentiate()

@@ -7,9 +7,9 @@ import pytest
 from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
 from wideproof_verify import near
+from wideproof_verify.activations import ACTIVATIONS
 from wideproof_verify.arithmetic import at_least, balls, largest, middle, positive_definite
 from wideproof_verify.near import Near
-from wideproof_verify.networks import ACTIVATIONS
 
 
 @pytest.fixture

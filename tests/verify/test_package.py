@@ -1,6 +1,7 @@
 """What the package is: small, alone, and calm in front of damaged files."""
 
 import json
+import math
 import struct
 import subprocess
 import sys
@@ -14,9 +15,18 @@ from mpmath import npdf, quad, workdps
 
 import wideproof_verify
 from tests.verify import making
+from wideproof.networks import (
+    ConvResidual,
+    DeepReLU,
+    DeepRNN,
+    ElmanRNN,
+    FullyConnected,
+    Residual,
+    ResidualReLU,
+)
 from wideproof_verify import verify
-from wideproof_verify.networks import ACTIVATIONS, C_SIGMA
-from wideproof_verify.reading import layer_scales
+from wideproof_verify.activations import ACTIVATIONS, C_SIGMA
+from wideproof_verify.graphs import build, describe
 
 SOURCE = Path(wideproof_verify.__file__).parent
 NETWORK = making.SMALL["fully-connected"]
@@ -40,7 +50,7 @@ def test_it_imports_neither_jax_nor_wideproof():
 
 
 def test_it_is_short():
-    assert sum(len(path.read_text().splitlines()) for path in SOURCE.glob("*.py")) <= 1650
+    assert sum(len(path.read_text().splitlines()) for path in SOURCE.glob("*.py")) <= 1950
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -104,7 +114,7 @@ def test_missing_files(folder):
 
 def changed(stated: dict, path: str, value: object) -> dict:
     copy = json.loads(json.dumps(stated))
-    *way, last = path.split("/")
+    *way, last = (int(key) if key.isdigit() else key for key in path.split("/"))
     inner = copy
     for key in way:
         inner = inner[key]
@@ -115,16 +125,37 @@ def changed(stated: dict, path: str, value: object) -> dict:
     return copy
 
 
+TERM, WINDOWS = "network/nodes/1/terms/0", {"kind": "patches", "positions": [], "size": [], "stride": [], "padding": []}
 MALFORMED = [
-    ("format", "wideproof-certificate-2"), ("format", KeyError), ("theorem", "zorn"), ("theorem", None),
-    ("theorem", []), ("level", "sure"), ("extra", 1), ("network", []), ("network/network", "transformer"),
-    ("network/width", 9), ("network/width", 0),
-    ("network/width", 10**30), ("network/width", -1), ("network/width", "8"), ("network/width", [8, 8, 8]),
-    ("network/depth", 10**12), ("network/depth", True), ("network/depth", KeyError), ("network/more", 1),
-    ("network/activation", "sine"), ("network/activation", []), ("network/outputs", 10**9), ("network/input_dim", 4),
-    ("network/trained", []), ("network/trained", ["hidden", "rest"]), ("network/trained", "hidden"),
-    ("network/scales", [1.0]), ("network/scales", [1.0, "x", 1.0]), ("network/scales", [1.0, -1.0, 1.0]),
-    ("network/scales", KeyError), ("bound", {}), ("bound", {"sharp": 1}), ("bound", KeyError), ("loss/name", "hinge"),
+    ("format", "wideproof-certificate-1"), ("format", "wideproof-certificate-3"), ("format", KeyError),
+    ("theorem", "zorn"), ("theorem", None), ("theorem", []), ("level", "sure"), ("extra", 1),
+    ("network", []), ("network", None), ("network/more", 1), ("network/nodes", []), ("network/nodes", 7),
+    ("network/nodes", KeyError), ("network/nodes/0", []), ("network/nodes/0", None), ("network/nodes/0/more", 1),
+    ("network/nodes/0/terms", []), ("network/nodes/0/terms", None), ("network/nodes/0/terms", {}),
+    ("network/nodes/0/activation", "sine"), ("network/nodes/0/activation", []), ("network/nodes/0/activation", None),
+    ("network/nodes/0/scale", "x"), ("network/nodes/0/scale", -1.0), ("network/nodes/0/scale", None),
+    ("network/nodes/0/scale", True), ("network/nodes/0/scale", [1.0]), ("network/nodes/0/scale", KeyError),
+    ("network/nodes/0/scale", 10**400), ("network/nodes/0/scale", 2**53 + 1), ("network/nodes/0/skip", 0),
+    ("network/nodes/0/skip", -1),
+    ("network/nodes/1/skip", 5), ("network/nodes/1/skip", "0"), ("network/nodes/1/skip", False),
+    ("network/nodes/1/skip", -1), ("network/nodes/1/skip", -2), (f"{TERM}/more", 1), (f"{TERM}/weight", "W9"),
+    (f"{TERM}/weight", 3), (f"{TERM}/weight", "a"), (f"{TERM}/weight", "W1"), (f"{TERM}/weight", []),
+    (f"{TERM}/source", 1), (f"{TERM}/source", -2), (f"{TERM}/source", 0.0), (f"{TERM}/source", True),
+    (f"{TERM}/source", -1), (f"{TERM}/source", None), (f"{TERM}/map", "identity"), (f"{TERM}/map", None),
+    (f"{TERM}/map", {}), (f"{TERM}/map/kind", "fourier"), (f"{TERM}/map/kind", []), (f"{TERM}/map/more", 1),
+    (f"{TERM}/map/kind", "patches"), (f"{TERM}/map", WINDOWS), (f"{TERM}/map/kind", "ones"),
+    ("network/shape", [4]), ("network/shape", []), ("network/shape", [5.0]), ("network/shape", ["5"]),
+    ("network/shape", [5, 1, 1, 1]), ("network/shape", [10**30]), ("network/shape", [-5]), ("network/shape", 5),
+    ("network/shape", [5, 2]), ("network/times", 1), ("network/times", 2), ("network/times", -1),
+    ("network/times", 10**9), ("network/times", 0.0), ("network/times", False), ("network/columns", 1),
+    ("network/columns", True), ("network/outputs", 0), ("network/outputs", 2), ("network/outputs", 10**9),
+    ("network/outputs", True), ("network/read_out", "W1"), ("network/read_out", "b"), ("network/read_out", None),
+    ("network/read_out", []), ("network/bias", "a"), ("network/bias", "c"), ("network/bias", []),
+    ("network/sites", []), ("network/sites", [0, 1]), ("network/sites", [3]), ("network/sites", [-1]),
+    ("network/sites", ["2"]), ("network/sites", [2.0]), ("network/sites", None), ("network/sites", 2),
+    ("network/trained", []), ("network/trained", ["W1", "rest"]), ("network/trained", "W1"),
+    ("network/trained", ["W1", "W1"]), ("network/trained", [1]), ("network/trained", {"W1": 1}),
+    ("bound", {}), ("bound", {"sharp": 1}), ("bound", KeyError), ("loss/name", "hinge"),
     ("loss", {"name": "logistic", "reduction": "mean"}), ("claims/rho", KeyError), ("claims/rho", None),
     ("claims/rho", "1"), ("claims/rho", True), ("claims/rho", [1.0]), ("claims/colour", 1.0), ("claims/steps", 1.5),
     ("claims/steps", -1), ("claims/steps", 10**400), ("claims/radii", []), ("claims/radii", [1.0, 2.0]),
@@ -141,27 +172,81 @@ def test_malformed_claims(tmp_path, parts, path, value):
     assert verdict.reason
 
 
-@pytest.mark.parametrize("name", [name for name in making.SMALL if "rnn" not in name])
+@pytest.mark.parametrize("name", [name for name in making.SMALL if not name.startswith("own")])
 def test_the_layers_have_the_factors_of_the_network(name):
-    """Else a proof about the factors would be read as one about the other numbers of the network."""
+    """The prover's description against the papers' formulas, and both against what the verifier reads."""
     network = making.SMALL[name]
-    depth = len(making.scales(network) or [])
+    params, _, _ = making.problem(network, n=1)
     stated = making.config(network)
-    c_sigma = C_SIGMA[stated.get("activation", "relu")]
-    assert layer_scales(stated, depth, c_sigma) == making.scales(network)
+    read, _ = build(stated, params)
+    assert [node["scale"] for node in stated["nodes"]] == [node.scale for node in read.nodes] == making.scales(network)
+
+
+FAMILIES = {
+    "a fully-connected network of Du et al.": FullyConnected(5, 8, 3),
+    "a residual network of Du et al.": Residual(5, 7, 3, c_res=0.7),
+    "a convolutional residual network of Du et al.": ConvResidual(2, 4, 5, 3),
+    "a deep ReLU network of Zou et al.": DeepReLU(5, (8, 6, 8), 3),
+    "a residual ReLU network of Frei et al.": ResidualReLU(5, 8, 3, residual_scale=0.4),
+    "a recurrent network of Allen-Zhu et al.": ElmanRNN(4, 9, 4, outputs=2),
+    "a recurrent network of Allen-Zhu et al. (2)": DeepRNN(4, 8, 3, depth=2),
+}
+
+
+def described(stated: dict, params: dict) -> str:
+    return describe(*build(stated, params))
+
+
+@pytest.mark.parametrize("whose", FAMILIES)
+def test_a_paper_is_named_for_its_very_network_only(whose):
+    """A unit in the last place of one factor, another slope, skip or read-out: then it is anybody's network."""
+    network = FAMILIES[whose]
+    params = making.problem(network, n=1)[0]
+    stated = making.config(network)
+    whose = whose.removesuffix(" (2)")
+    assert described(stated, params).startswith(f"{whose} with ")
+    for k, node in enumerate(stated["nodes"]):
+        for towards in (0.0, math.inf):
+            nudged = math.nextafter(node["scale"], towards)
+            other = described(changed(stated, f"nodes/{k}/scale", nudged), params)
+            assert other.startswith("a network with "), (k, other)
+        for path, value in ((f"nodes/{k}/activation", "arctan"), (f"nodes/{k}/activation", "identity")):
+            assert described(changed(stated, path, value), params).startswith("a network with ")
+    alone = changed(stated, "nodes/2/skip", 0) if network.data_kind != "sequences" else stated
+    if "fully" in whose or "residual" in whose.lower():
+        assert described(alone, params).startswith("a network with ")
+    every = changed(stated, "trained", list(params))
+    assert described(every, params).startswith(whose)
+    assert described(every, params).endswith("all weights trained")
+
+
+def test_fixed_signs_that_are_not_balanced_are_nobodys():
+    network = FAMILIES["a deep ReLU network of Zou et al."]
+    params = making.problem(network, n=1)[0]
+    stated = making.config(network)
+    one, other = params["v"].copy(), params["v"].copy()
+    one[0], other[0] = -1.0, 1.0 + 2**-52
+    assert all(described(stated, params | {"v": v}).startswith("a network with ") for v in (one, other))
+    trained = changed(stated, "trained", ["W1", "v"])
+    assert "Zou" in described(trained, params | {"v": one})  # then they are where training has brought them
 
 
 @pytest.mark.parametrize(
-    ("name", "key", "value"),
-    [("residual", "c_res", 50.0), ("residual-relu", "residual_scale", 0.75), ("fully-connected", "activation", "tanh")],
+    "name", ["fully-connected", "residual", "conv-residual", "deep-relu", "residual-relu", "elman-rnn", "deep-rnn"]
 )
-def test_a_network_that_is_described_as_another(tmp_path, name, key, value):
+def test_a_factor_off_by_one_bit_is_proved_by_its_numbers_and_named_by_no_paper(tmp_path, name):
     network = making.SMALL[name]
     params, x, y = making.problem(network)
     stated = making.statement(network, "descent", making.claims(network, params, x, y, sharp=False))
-    assert verify(making.write(tmp_path / "true", stated, params, x, y)).answer == "proved"
-    forged = verify(making.write(tmp_path / "forged", changed(stated, f"network/{key}", value), params, x, y))
-    assert (forged.answer, forged.reason) == ("malformed", "scales are not the network's")
+    true = verify(making.write(tmp_path / "true", stated, params, x, y))
+    assert (true.answer, " et al." in true.statement) == ("proved", True)
+    scale = stated["network"]["nodes"][0]["scale"]
+    for k, forged in enumerate((math.nextafter(scale, 0.0), 1.01 * scale)):
+        other = changed(stated, "network/nodes/0/scale", forged)
+        verdict = verify(making.write(tmp_path / str(k), other, params, x, y))
+        assert verdict.answer == ("not proved" if k else "proved"), verdict.reason
+        assert " et al." not in verdict.statement
+        assert k or "a network with" in verdict.statement
 
 
 @pytest.mark.parametrize("name", list(ACTIVATIONS))

@@ -199,7 +199,7 @@ def test_no_residual_needs_no_steps(tmp_path, one_layer):
 def nested_claims(network: FullyConnected, params: Any, x: Any, y: Any, cells: int, end: float) -> dict[str, Any]:
     claimed = making.claims(network, params, x, y, sharp=False, stairs=cells, radius=end)
     s, activation = claimed["s"], network.activation
-    scale, whole = making.scales(network)[0], np.linalg.norm(x, 2)  # pyright: ignore[reportOptionalSubscript]
+    scale, whole = making.scales(network)[0], np.linalg.norm(x, 2)
     start = np.abs(params["a"]).max()
     row = scale * np.linalg.norm(np.asarray(activation(jnp.asarray(x @ params["W1"].T))), axis=0).max()
     q = scale * whole * activation.lipschitz

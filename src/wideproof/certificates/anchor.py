@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from wideproof.certificates.balance import raised
 from wideproof.certificates.enclosure import (
     TINY,
     UP,
@@ -26,10 +27,10 @@ from wideproof.certificates.enclosure import (
     smallest_eigenvalue,
     spectral_norm,
 )
-from wideproof.certificates.graph import Graph, Term
 from wideproof.certificates.passes import Pass, run
-from wideproof.certificates.tangents import Tangents, operator_norm, tangents_of
+from wideproof.certificates.tangents import Tangents, operator_norms, tangents_of
 from wideproof.kernels.cholesky import UNIT
+from wideproof.networks.graph import Graph, Read, Term
 
 CHUNK = 1 << 24  # entries of a Jacobian held at a time
 DENSE = 1200  # rows of a Jacobian whose Gram matrix is formed; of more, the part by the read-out alone bounds it
@@ -41,47 +42,49 @@ def gram(passed: Pass, names: tuple[str, ...]) -> Ball:
     c = passed.outputs.mid.shape[1]
     parts = []
     for name in names:
-        if name == graph.read_out:
-            parts.append(inner(_read_out_rows(passed)))
+        if name in (graph.read_out, graph.bias):
+            parts.append(inner(_read_out_rows(passed, name)))
             continue
-        uses = [(k, t) for k, node in enumerate(graph.nodes) for t in node.terms if t.name == name]
-        if len(uses) == 1 and passed.z[0].mid.shape[1] == 1:
-            ((k, t),) = uses
-            u = inner(passed.inputs[t.source].joined(2)).map(lambda a: a.repeat(c, axis=0).repeat(c, axis=1))
-            parts.append(multiply(u, inner(scaled(passed.gain(k), graph.nodes[k].scale).joined(2))))
+        uses = graph.uses(name)
+        (k, t), *others = uses
+        if not others and passed.z[k].mid.shape[1] == 1:
+            u = inner(passed.inputs[graph.read(k, t)].joined(2)).map(lambda a: a.repeat(c, axis=0).repeat(c, axis=1))
+            parts.append(multiply(u, inner(scaled(passed.gain(k), graph.layers[k].scale).joined(2))))
         else:
             parts.append(_from_gradients(passed, uses))
     return add(*parts)
 
 
-def _read_out_rows(passed: Pass) -> Ball:
-    """The gradients of every output by the read-out: the features at its own place, zero elsewhere."""
+def _read_out_rows(passed: Pass, name: str) -> Ball:
+    """The gradients of every output by the read-out, or by its bias: features or 1 at its own place, zero elsewhere."""
     graph, (n, total) = passed.graph, passed.outputs.mid.shape
-    c = total // len(graph.outputs)
+    c = total // len(graph.sites)
+    tracked = passed.outputs.rad is not None
+    read = [passed.values[k].joined(2) if name == graph.read_out else exact(np.ones((n, 1)), tracked)
+            for k in graph.sites]  # fmt: skip
 
     def rows(which: int) -> np.ndarray:
-        out = np.zeros((n, len(graph.outputs), c, c, passed.values[graph.outputs[0]].mid[0].size))
-        for site, k in enumerate(graph.outputs):
-            features = passed.values[k][which]
-            assert features is not None
+        out = np.zeros((n, len(graph.sites), c, c, read[0].mid.shape[1]))
+        for site, features in enumerate(read):
             for o in range(c):
-                out[:, site, o, o] = features.reshape(n, -1)
+                out[:, site, o, o] = features[which]
         return out.reshape(n * total, -1)
 
-    return Ball(rows(0), None if passed.outputs.rad is None else rows(1))
+    return Ball(rows(0), rows(1) if tracked else None)
 
 
 def _from_gradients(passed: Pass, uses: list[tuple[int, Term]]) -> Ball:
     """Add the products of the gradients themselves, some units at a time: for matrices that are used many times."""
     rows = passed.outputs.mid.size
     units = passed.gain(uses[0][0]).mid.shape[-1]
-    fan_in = passed.inputs[uses[0][1].source].mid.shape[-1]
+    graph = passed.graph
+    fan_in = passed.inputs[graph.read(*uses[0])].mid.shape[-1]
     step = max(1, CHUNK // (rows * fan_in))
     parts = []
     for first in range(0, units, step):
         cut = slice(first, first + step)
         chunk = [
-            _outer(scaled(passed.gain(k), passed.graph.nodes[k].scale), passed.inputs[t.source], cut) for k, t in uses
+            _outer(scaled(passed.gain(k), graph.layers[k].scale), passed.inputs[graph.read(k, t)], cut) for k, t in uses
         ]
         parts = [add(*parts, inner(add(*chunk)))]
     return parts[0]
@@ -108,13 +111,15 @@ class Anchor:
     ----------
     residual : $\rho \ge \|F - y\|$. `s` : $\le \sqrt{\lambda_{\min}(G)}$, 0 where nothing positive is known.
     S : $\ge \|J\|$. `newton` : $D \ge \sqrt{r^\top G^{-1} r}$, infinite where `s` is 0.
-    omega : for each matrix, the norm of $x \mapsto M \varphi(x)$.
-    inputs, all_inputs : for each source, the spectral norm of an example's patches, and of all examples' together.
+    omega : for each use of a matrix or of the identity, the norm of $x \mapsto M \varphi(x)$.
+    inputs, all_inputs : for each value that a weight reads, the spectral norm of an example's, and of all examples'
+        together.
     b2, b_max, slope : for each node and example $\|b\|_F$, the largest column of b, $\max|\sigma'|$.
     g2 : for each node and example the spectral norm of g, all outputs and pixels side by side.
     tangents : how hidden values move with each trained array, where the sharper bounds are wanted.
     roots : upper bounds of the square roots of how many rows each example stands for.
     lean : whether `gram` is the part of the read-out for one output only, which bounds the smallest eigenvalue of all.
+    lifted : what was added to the entries of every example's own block, where its outputs have a constant sum.
     clearance : for each ReLU node, lower bounds of $|z|$: `n x p x m`.
     rows : for each matrix, the norms of its rows. `unit` : for each node, the largest norm of one unit's values.
     """
@@ -128,21 +133,22 @@ class Anchor:
     s: float
     S: float
     newton: float
-    omega: Mapping[str, float]
-    inputs: Mapping[int, np.ndarray]
-    all_inputs: Mapping[int, float]
+    omega: Mapping[tuple[int, Term], float]
+    inputs: Mapping[Read, np.ndarray]
+    all_inputs: Mapping[Read, float]
     b2: tuple[np.ndarray, ...]
     b_max: tuple[np.ndarray, ...]
     g2: tuple[np.ndarray, ...]
     slope: tuple[np.ndarray, ...]
     tangents: Tangents | None
-    clearance: tuple[np.ndarray, ...] = field(repr=False)
+    clearance: Mapping[int, np.ndarray] = field(repr=False)
     rows: Mapping[str, np.ndarray] = field(repr=False)
     unit: tuple[float, ...]
     gram: Ball = field(repr=False)
     errors: Ball = field(repr=False)
     roots: np.ndarray = field(repr=False)
     lean: bool = False
+    lifted: float = 0.0
 
 
 def measure(
@@ -154,20 +160,22 @@ def measure(
     counts: np.ndarray | None = None,
     level: str = "enclosed",
     sharp: bool = False,
+    constant: bool = False,
 ) -> Anchor:
     r"""Compute everything a certificate needs at `params`.
 
     `y` holds the scored targets, `n x c` or of a shape that flattens to it; `level` is `"float64"` or `"enclosed"`.
     With `counts` $m_i$ it is about $\sqrt{m_i} f(x_i)$ and $\sqrt{m_i} y_i$: example i stands for so many equal rows,
-    and $y_i$ is the mean of their targets, rounded.
+    and $y_i$ is the mean of their targets, rounded. `constant` says that outputs and targets of an example add up to
+    the same number exactly, so that `s` is about vectors whose entries add up to 0 for each example (`balance`).
     """
     tracked = level == "enclosed"
     params = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
-    used = {t.name for node in graph.nodes for t in node.terms}
-    matrices = {name: exact(graph.matrix(params, name), tracked) for name in used}
+    graph = graph.unrolled
+    matrices = {t.weight: exact(graph.matrix(params, t.weight), tracked) for _, t in graph.terms() if t.weight}
     norms = {name: spectral_norm(m) for name, m in matrices.items()}
     read = graph.matrix(params, graph.read_out)
-    rows, wide = len(x) * len(read) * len(graph.outputs), read[0].size >= len(x) and len(graph.outputs) == 1
+    rows, wide = len(x) * len(read) * len(graph.sites), read[0].size >= len(x) and len(graph.sites) == 1
     lean = rows > DENSE and wide and graph.read_out in graph.trained and not sharp
     passed = run(graph, params, np.asarray(x, np.float64), tracked, norms, lean)
     n, c = passed.outputs.mid.shape
@@ -177,23 +185,25 @@ def measure(
     given = Ball(-targets, np.broadcast_to(off, targets.shape)) if tracked else Ball(-targets, None)
     errors = weigh(add(passed.outputs, given), 0)
     if lean:
-        matrix = weigh(weigh(inner(passed.values[graph.outputs[0]].joined(2)), 0), 1)
+        matrix = weigh(weigh(inner(passed.values[graph.sites[0]].joined(2)), 0), 1)
     else:
         matrix = weigh(weigh(gram(passed, graph.trained), 0), 1)
-    smallest, largest = smallest_eigenvalue(matrix), largest_eigenvalue(matrix)
+    lifted = float(np.trace(matrix.mid)) / len(matrix.mid) / c if constant and not lean else 0.0
+    whole = raised(matrix, c, lifted) if lifted else matrix
+    smallest, largest = smallest_eigenvalue(whole), largest_eigenvalue(matrix)
     # Claims keep a ten-millionth back, and what a verifier's factorization may lose, so that rounding never decides.
     if tracked:
         smallest -= min(smallest / 2, 160 * (len(matrix.mid) + 8) * UNIT * float(np.linalg.norm(matrix.mid)))
     s = float(np.sqrt(smallest)) * (1 - 1e-7 * tracked) if smallest > 0 else 0.0
     residual = float(lengths(errors, (0, 1))) * (1 + 1e-7 * tracked)
-    sources = {t.source for node in graph.nodes for t in node.terms}
-    all_inputs = {k: spectral_norm(weigh(passed.inputs[k], 0).joined(1)) for k in sources}
+    reads = list(dict.fromkeys(graph.read(k, t) for k, t in graph.terms()))
+    all_inputs = {read: spectral_norm(weigh(passed.inputs[read], 0).joined(1)) for read in reads}
     roots = np.ones(n) if counts is None else np.sqrt(counts) * (1 + 4 * UNIT)
     every = np.ones(n)  # what all examples share is kept once
     g2 = tuple(every * (_frobenius(passed, k) if lean else _gain_norms(passed.gain(k))) for k in range(len(passed.b)))
     S = float(np.sqrt(max(largest, 0.0)))
     if lean:
-        S = _steepest(graph, S, g2, all_inputs)
+        S = _steepest(graph, S, g2, all_inputs, float(np.square(roots).sum()))
     return Anchor(
         graph=graph,
         level=level,
@@ -203,24 +213,27 @@ def measure(
         residual=residual,
         s=s,
         S=S * (1 + 1e-7 * tracked),
-        newton=_newton(matrix, errors, s) if s > 0 and not lean else float("inf"),
-        omega={
-            name: operator_norm(m.mid, graph.window, passed.z[0].mid.shape[1], tracked) for name, m in matrices.items()
-        },
-        inputs={k: _patch_norms(passed.inputs[k]) for k in sources},
+        newton=_newton(whole, errors, s) if s > 0 and not lean else float("inf"),
+        omega=operator_norms(graph, matrices, tracked),
+        inputs={read: _patch_norms(passed.inputs[read]) for read in reads},
         all_inputs=all_inputs,
         b2=tuple(every * lengths(b, (1, 2, 3)) for b in passed.b),
         b_max=tuple(every * lengths(b, (1,)).max(axis=(1, 2)) for b in passed.b),
         g2=g2,
         slope=tuple(d.above.max(axis=(1, 2)) for d in passed.slopes),
         tangents=tangents_of(passed, params, norms, all_inputs, roots) if sharp else None,
-        clearance=tuple(np.abs(z.mid) - (0 if z.rad is None else z.rad) for z in passed.z) if graph.kinked else (),
+        clearance={
+            k: np.abs(z.mid) - (0 if z.rad is None else z.rad)
+            for k, z in enumerate(passed.z)
+            if graph.layers[k].activation.kinked
+        },
         rows={name: lengths(m, (1,)) for name, m in matrices.items()},
         unit=tuple(float(lengths(weigh(value, 0), (0, 1)).max()) for value in passed.values),
         gram=matrix,
         errors=errors,
         roots=roots,
         lean=lean,
+        lifted=lifted,
     )
 
 
@@ -248,12 +261,14 @@ def _frobenius(passed: Pass, k: int) -> np.ndarray:
     return np.sqrt((square * np.square(passed.slopes[k].above)).sum(axis=(1, 2))) * UP
 
 
-def _steepest(graph: Graph, read_out: float, g2: tuple[np.ndarray, ...], all_inputs: Mapping[int, float]) -> float:
+def _steepest(
+    graph: Graph, read_out: float, g2: tuple[np.ndarray, ...], all_inputs: Mapping[Read, float], rows: float
+) -> float:
     r"""Bound $\|J\|$ by $\|J_w\| \le \sum_{\text{uses}} s_k \max_i \|g_{k,i}\| \|\varphi\|$ for each array."""
-    total = read_out**2
-    for name in (name for name in graph.trained if name != graph.read_out):
-        uses = [(k, t.source) for k, node in enumerate(graph.nodes) for t in node.terms if t.name == name]
-        total += sum(graph.nodes[k].scale * float(g2[k].max()) * all_inputs[source] for k, source in uses) ** 2
+    total = read_out**2 + (rows if graph.bias in graph.trained else 0.0)
+    for name in (name for name in graph.trained if name not in (graph.read_out, graph.bias)):
+        uses = [(graph.layers[k].scale * float(g2[k].max()), graph.read(k, t)) for k, t in graph.uses(name)]
+        total += sum(size * all_inputs[read] for size, read in uses) ** 2
     return float(np.sqrt(total)) * UP
 
 

@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as to_bytes
 
-from wideproof.certificates.graph import graph
 from wideproof.errors import InputError
-from wideproof.networks import Network, from_config, to_config
-from wideproof.networks.families import SequenceNetwork
+from wideproof.networks.graph import Graph, graph_from_dict
 from wideproof.storage import new_folder, read_json, replace_folder, write_bytes
 
-FORMAT = "wideproof-certificate-1"
+FORMAT = "wideproof-certificate-2"
 DOCUMENT, ARRAYS = "certificate.json", "arrays.safetensors"
 ASSUMPTIONS = {
     "float64": ("ordinary float64 arithmetic, rounding not bounded: for exploring only",),
@@ -43,7 +41,7 @@ class Certificate:
     ----------
     theorem : `"descent"`, `"existence"`, `"logistic"`, `"fit"` or `"impossible"`.
     level : how the claims were computed, `"float64"` or `"enclosed"`. Only a verifier calls a claim proved.
-    claims : the numbers, by name.
+    graph : the network, described. `claims` : the numbers, by name.
     params, x, y : all weights at the anchor, and the prepared data.
     sharp : whether the Lipschitz constants use the norms of whole products of layers.
     about : where the anchor comes from: the data set's name, seed, steps, distance moved by polishing.
@@ -52,7 +50,7 @@ class Certificate:
     summary: str
     theorem: str
     level: str
-    network: Network
+    graph: Graph
     claims: Mapping[str, Any]
     params: Mapping[str, np.ndarray] = field(repr=False)
     x: np.ndarray = field(repr=False)
@@ -93,16 +91,13 @@ class Certificate:
         """Return what the JSON file says, without the digests."""
         from wideproof import __version__
 
-        config = to_config(self.network)
-        if not isinstance(self.network, SequenceNetwork):
-            config["scales"] = [node.scale for node in graph(self.network).nodes]
         squared = self.theorem in ("descent", "existence", "impossible")
         return {
             "summary": self.summary,
             "format": FORMAT,
             "theorem": self.theorem,
             "level": self.level,
-            "network": json.loads(json.dumps(config)),
+            "network": json.loads(json.dumps(self.graph.to_dict())),
             "bound": {"sharp": self.sharp},
             "loss": {"name": "squared", "reduction": "half_sum"} if squared
             else {"name": "logistic", "reduction": "mean"},
@@ -139,15 +134,17 @@ def load_certificate(folder: str | Path) -> Certificate:
         whole = digests["arrays"] == hashlib.sha256(content).hexdigest()
         if not whole or digests["certificate"] != hashlib.sha256(canonical(document).encode()).hexdigest():
             raise InputError(f"{folder} was altered: its digests do not match its content")
-        config = {key: value for key, value in document["network"].items() if key != "scales"}
-        loaded = Certificate(
-            document["summary"], document["theorem"], document["level"], from_config(config), document["claims"],
+        if document["format"] != FORMAT:
+            raise InputError(
+                f"{folder} holds a certificate in the format {document['format']!r}, this version reads {FORMAT!r}: "
+                "make it again with `wideproof prove`"
+            )
+        return Certificate(
+            document["summary"], document["theorem"], document["level"], graph_from_dict(document["network"]),
+            document["claims"],
             {name.removeprefix("weights/"): a for name, a in arrays.items() if name.startswith("weights/")},
             arrays["x"], arrays["y"], document["bound"]["sharp"], document["anchor"],
         )  # fmt: skip
-        if loaded.document()["network"] != document["network"]:
-            raise InputError(f"{folder} gives factors of the layers that are not those of its network: do not trust it")
-        return loaded
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise InputError(f"{folder} is no certificate, or a damaged one ({error})") from error
 

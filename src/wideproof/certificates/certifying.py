@@ -12,8 +12,8 @@ from jax.typing import ArrayLike
 
 from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.attempt import Attempt, Level
+from wideproof.certificates.balance import is_balanced
 from wideproof.certificates.certificate import Certificate
-from wideproof.certificates.graph import graph
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.nested import climb_nested, nested_sets
 from wideproof.certificates.obstacles import contradiction, kink, no_eigenvalue, ratio_too_large, step_too_large
@@ -73,10 +73,10 @@ def certify(
     impossible = contradiction(network, weights, data, level, about) if require_zero or sequences else None
     if impossible is not None:
         return impossible
-    g, groups = graph(network), distinct(data)
+    groups = distinct(data)
     anchor = measure(
-        g, weights, groups.x, scored(network, groups.y), counts=groups.counts if groups.repeated else None,
-        level=level, sharp=sharp,
+        network.graph, weights, groups.x, scored(network, groups.y), counts=groups.counts if groups.repeated else None,
+        level=level, sharp=sharp, constant=is_balanced(network.graph, weights, data.y),
     )  # fmt: skip
     obstacle = no_eigenvalue(anchor, groups.x)
     if obstacle is not None:
@@ -96,8 +96,10 @@ def certify(
     if groups.repeated:
         low, high = groups.least_loss
         claims |= {"distinct": groups.n, "least_loss": low, "least_loss_at_most": high}
+    if anchor.lifted:
+        claims["constant_sum"] = anchor.lifted
     summary = _summary(network, data, found, about, groups)
-    made = Certificate(summary, "descent", level, network, claims, weights, data.x, data.y, sharp, about)
+    made = Certificate(summary, "descent", level, network.graph, claims, weights, data.x, data.y, sharp, about)
     return Attempt(anchor, made, None, found, near)
 
 

@@ -18,7 +18,6 @@ from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.attempt import Level, Obstacle
 from wideproof.certificates.certificate import Certificate
 from wideproof.certificates.enclosure import UP, Ball
-from wideproof.certificates.graph import graph
 from wideproof.certificates.lipschitz import kink_radius, lipschitz
 from wideproof.certificates.logistic_loss import LogisticDescent, least_loss, logistic_descent
 from wideproof.data import AnyDataset
@@ -73,7 +72,7 @@ def certify_classifier(
         raise InputError("a classifier's certificate needs labels, and a network with one answer for each example")
     weights = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
     about = {"data": data.name, "digest": data.digest, **(about or {})}
-    anchor = measure(graph(network), weights, data.x, data.y, level=level)
+    anchor = measure(network.graph, weights, data.x, data.y, level=level)
     y = data.y.reshape(data.n, -1)
     outputs = Ball(anchor.errors.mid + y, anchor.errors.rad)
     off = np.zeros_like(y) if outputs.rad is None else (outputs.rad + 4e-16 * np.abs(outputs.mid)) * UP
@@ -92,7 +91,7 @@ def certify_classifier(
     if y.shape[1] == 1:
         claims = {"margin": margin, "loss_name": "logistic", "loss": loss} if found is None else _claims(found)
     summary = _summary(network, data, margin, loss, found)
-    made = Certificate(summary, theorem, level, network, claims, weights, data.x, data.y, False, about)
+    made = Certificate(summary, theorem, level, network.graph, claims, weights, data.x, data.y, False, about)
     return Classified(margin, loss, found, made, None)
 
 

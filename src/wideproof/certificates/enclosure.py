@@ -16,6 +16,7 @@ import scipy.sparse.linalg
 import scipy.special
 
 from wideproof.kernels.cholesky import UNIT, backward_error, factor
+from wideproof.networks.activations import Activation
 
 TINY = 1e-290  # far above every sum of underflows
 UP = 1 + 1e-10  # covers a chain of 10^5 rounded operations on numbers of one sign
@@ -258,65 +259,31 @@ def spectral_norm(matrix: Ball) -> float:
     return float(np.sqrt(largest_eigenvalue(gram))) * (UP if matrix.rad is not None else 1.0)
 
 
-class Activated(NamedTuple):
-    """An activation's value and slope in float64, and how far off they may be in units of `1 + |z|`."""
-
-    value: Callable[[np.ndarray], np.ndarray]
-    slope: Callable[[np.ndarray], np.ndarray]
-    growth: bool = False
-
-
-def _sigmoid_slope(z: np.ndarray) -> np.ndarray:
-    e = np.exp(-np.abs(z))
-    return e / np.square(1 + e)
+def divided(a: Ball, count: int) -> Ball:
+    """Return `a / count`."""
+    mid = a.mid / count
+    if a.rad is None:
+        return Ball(mid, None)
+    unit = unit_of(mid)
+    rad = (a.rad / count + unit * np.abs(mid)) * (1 + 8 * UNIT) + TINY
+    return Ball(mid, rad, (a.off / count + unit * _length(mid)) * UP + TINY)
 
 
-def _normal(z: np.ndarray) -> np.ndarray:
-    return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
-
-
-def _mish_slope(z: np.ndarray) -> np.ndarray:
-    t = np.tanh(np.logaddexp(0, z))
-    return t + z * (1 - t) * (1 + t) * scipy.special.expit(z)
-
-
-def _swish_slope(z: np.ndarray) -> np.ndarray:
-    s = scipy.special.expit(z)
-    return s * (1 + z * scipy.special.expit(-z))
-
-
-FUNCTIONS: dict[str, Activated] = {
-    "softplus": Activated(lambda z: np.logaddexp(0, z), scipy.special.expit),
-    "sigmoid": Activated(scipy.special.expit, _sigmoid_slope),
-    "tanh": Activated(np.tanh, lambda z: 4 * _sigmoid_slope(2 * z)),
-    "erf": Activated(scipy.special.erf, lambda z: 2 / np.sqrt(np.pi) * np.exp(-z * z)),
-    "arctan": Activated(np.arctan, lambda z: 1 / (1 + z * z)),
-    "sin": Activated(np.sin, np.cos),
-    "swish": Activated(lambda z: z * scipy.special.expit(z), _swish_slope, True),
-    "gelu": Activated(lambda z: z * scipy.special.ndtr(z), lambda z: scipy.special.ndtr(z) + z * _normal(z), True),
-    "elu": Activated(lambda z: np.where(z > 0, z, np.expm1(np.minimum(z, 0))), lambda z: np.exp(np.minimum(z, 0))),
-    "softsign": Activated(lambda z: z / (1 + np.abs(z)), lambda z: 1 / np.square(1 + np.abs(z))),
-    "mish": Activated(lambda z: z * np.tanh(np.logaddexp(0, z)), _mish_slope, True),
-    "identity": Activated(lambda z: z, np.ones_like),
-    "relu": Activated(lambda z: np.maximum(z, 0), lambda z: (z > 0).astype(np.float64)),
-}
-
-
-def activate(name: str, z: Ball, lipschitz: float, smoothness: float) -> tuple[Ball, Ball]:
+def activate(activation: Activation, z: Ball) -> tuple[Ball, Ball]:
     r"""Return $\sigma(z)$ and $\sigma'(z)$.
 
     The slope of a ReLU is that of the midpoint's sign; whoever uses it must show that no sign is in doubt.
     """
-    f = FUNCTIONS[name]
+    f = activation.known
     value, slope = f.value(z.mid), f.slope(z.mid)
     if z.rad is None:
         return Ball(value, None), Ball(slope, None)
-    if name in ("relu", "identity"):
+    if f.smoothness == 0:
         return Ball(value, z.rad, z.off), exact(slope.astype(np.float64), True)
     # Four units in the last place of each elementary function and the few operations around; products with z grow.
     ulps = 32 * UNIT * (1 + np.abs(z.mid)) if f.growth else np.full_like(z.mid, 16 * UNIT)
     off = ulps * (1 + np.abs(value)) if f.growth else ulps * np.maximum(np.abs(value), 2**-20)
-    return _moved(value, off, z, lipschitz), _moved(slope, 2 * ulps if f.growth else ulps, z, smoothness)
+    return _moved(value, off, z, f.lipschitz), _moved(slope, 2 * ulps if f.growth else ulps, z, f.smoothness)
 
 
 def _moved(value: np.ndarray, fresh: np.ndarray, z: Ball, constant: float) -> Ball:

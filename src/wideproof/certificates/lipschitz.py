@@ -19,12 +19,13 @@ import numpy as np
 from wideproof.certificates.anchor import Anchor
 from wideproof.certificates.enclosure import UP
 from wideproof.certificates.tangents import Tangents
+from wideproof.networks.graph import Graph, Read
 
 
 class Ball(NamedTuple):
     """Bounds over the ball, one row per example (a single row for the whole batch), one column per trained array."""
 
-    inputs: dict[int, np.ndarray]  # norms of what matrices multiply
+    inputs: dict[Read, np.ndarray]  # norms of what matrices multiply
     z: list[np.ndarray]  # |z - z0| <= z . t
     x: dict[int, np.ndarray]
 
@@ -58,7 +59,8 @@ def lipschitz(anchor: Anchor, radius: float) -> Lipschitz:
     r"""Bound $\Lambda$ on the ball of `radius` around the anchor."""
     each, whole = ball(anchor, radius, anchor.inputs), ball(anchor, radius, _together(anchor))
     at_most, hidden = backward(anchor, radius, each)
-    bends = [anchor.graph.smoothness * radius * _lengths(moved) for moved in each.z]
+    known = [node.activation.known for node in anchor.graph.layers]
+    bends = [f.smoothness * radius * _lengths(moved) for f, moved in zip(known, each.z, strict=True)]
     found = []
     for at in (_layer_by_layer(anchor), anchor.tangents):
         if at is None:
@@ -76,7 +78,7 @@ def lipschitz(anchor: Anchor, radius: float) -> Lipschitz:
     return Lipschitz(*(np.min(found, axis=0) * (UP + 1e-8 if anchor.level == "enclosed" else 1.0)).tolist())
 
 
-def _together(anchor: Anchor) -> dict[int, np.ndarray]:
+def _together(anchor: Anchor) -> dict[Read, np.ndarray]:
     return {k: np.array([v]) for k, v in anchor.all_inputs.items()}
 
 
@@ -84,38 +86,42 @@ def _most(each: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [a.max(keepdims=True) for a in each]
 
 
-def ball(anchor: Anchor, radius: float, inputs: Mapping[int, np.ndarray]) -> Ball:
+def ball(anchor: Anchor, radius: float, inputs: Mapping[Read, np.ndarray]) -> Ball:
     """Bound how far values are from those at the anchor; `inputs` are the norms there."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     still = np.zeros((len(next(iter(inputs.values()))), len(columns)))
-    x = {k: still for k in inputs if k < 0}
-    seen, z = {k: v for k, v in inputs.items() if k < 0}, []
-    for k, node in enumerate(graph.nodes):
+    x, seen, z = _still(graph, still), {}, []
+    for k, node in enumerate(graph.layers):
         z.append(still.copy())
         for t in node.terms:
-            z[k] += anchor.omega[t.name] * x[t.source]
-            if t.name in columns:
-                z[k][:, columns[t.name]] += seen[t.source]
-        x[k] = node.scale * graph.lipschitz * z[k] + (x[k - 1] if node.skip else 0)
-        if k in inputs:
-            seen[k] = inputs[k] + graph.patch_factor * radius * _lengths(x[k])
+            z[k] += anchor.omega[k, t] * x[t.source]
+            read = graph.read(k, t)
+            if read in inputs:
+                seen[read] = inputs[read] + t.map.factor * radius * _lengths(x[t.source])
+            if t.weight in columns:
+                z[k][:, columns[t.weight]] += seen[read]
+        x[k] = node.scale * node.activation.known.lipschitz * z[k] + (0 if node.skip is None else x[node.skip])
     return Ball(seen, z, x)
+
+
+def _still(graph: Graph, still: np.ndarray) -> dict[int, np.ndarray]:
+    return {-1 - t: still for t in range(graph.times or 1)}
 
 
 def _layer_by_layer(anchor: Anchor) -> Tangents:
     """Bound tangents at the anchor by the norms of the matrices."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
 
-    def run(inputs: Mapping[int, np.ndarray], slopes: Sequence[np.ndarray]) -> tuple[tuple[np.ndarray, ...], ...]:
+    def run(inputs: Mapping[Read, np.ndarray], slopes: Sequence[np.ndarray]) -> tuple[tuple[np.ndarray, ...], ...]:
         still = np.zeros((len(slopes[0]), len(columns)))
-        x, z = {k: still for k in inputs if k < 0}, []
-        for k, node in enumerate(graph.nodes):
+        x, z = _still(graph, still), []
+        for k, node in enumerate(graph.layers):
             z.append(still.copy())
             for t in node.terms:
-                z[k] += anchor.omega[t.name] * x[t.source]
-                if t.name in columns:
-                    z[k][:, columns[t.name]] += inputs[t.source]
-            x[k] = node.scale * slopes[k][:, None] * z[k] + (x[k - 1] if node.skip else 0)
+                z[k] += anchor.omega[k, t] * x[t.source]
+                if t.weight in columns:
+                    z[k][:, columns[t.weight]] += inputs[graph.read(k, t)]
+            x[k] = node.scale * slopes[k][:, None] * z[k] + (0 if node.skip is None else x[node.skip])
         return tuple(z), tuple(x[k] for k in range(len(z)))
 
     return Tangents(*run(anchor.inputs, anchor.slope), *run(_together(anchor), _most(anchor.slope)))
@@ -138,18 +144,19 @@ def tangent(
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     x = {k: v for k, v in near.x.items() if k < 0}
     z, change = [], dict(x)
-    for k, node in enumerate(graph.nodes):
+    for k, node in enumerate(graph.layers):
         off = np.zeros_like(near.z[k])
         for t in node.terms:
-            off += anchor.omega[t.name] * change[t.source]
-            if t.name in columns:
-                off += graph.patch_factor * radius * x[t.source]
-                off[:, columns[t.name]] += graph.patch_factor * radius * _lengths(near.x[t.source])
+            off += anchor.omega[k, t] * change[t.source]
+            if t.weight in columns:
+                off += t.map.factor * radius * x[t.source]
+                off[:, columns[t.weight]] += t.map.factor * radius * _lengths(near.x[t.source])
         z.append(at.z[k] + off)
-        bend = np.minimum(bends[k], np.maximum(graph.lipschitz - slopes[k], 0)) if capped else bends[k]
+        most = node.activation.known.lipschitz
+        bend = np.minimum(bends[k], np.maximum(most - slopes[k], 0)) if capped else bends[k]
         change[k] = node.scale * (slopes[k][:, None] * off + bend[:, None] * z[k])
-        if node.skip:
-            change[k] += change[k - 1]
+        if node.skip is not None:
+            change[k] += change[node.skip]
         x[k] = at.x[k] + change[k]
     return Tangent(z, x)
 
@@ -157,27 +164,27 @@ def tangent(
 def backward(anchor: Anchor, radius: float, each: Ball) -> tuple[list[np.ndarray], list[np.ndarray]]:
     r"""Bound, for each node and example, the largest column of $b$ and the norm of $g$ over the ball."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
-    first, second, kappa = graph.lipschitz, graph.smoothness, graph.patch_factor
-    change = [np.zeros_like(each.z[0]) for _ in graph.nodes]
+    change = [np.zeros_like(each.z[0]) for _ in graph.layers]
     if graph.read_out in columns:
-        for k in graph.outputs:
+        for k in graph.sites:
             change[k][:, columns[graph.read_out]] += 1
-    columns_of_b: list[np.ndarray] = [np.empty(0)] * len(graph.nodes)
-    g: list[np.ndarray] = [np.empty(0)] * len(graph.nodes)
-    for k in reversed(range(len(graph.nodes))):
-        node = graph.nodes[k]
+    columns_of_b: list[np.ndarray] = [np.empty(0)] * len(graph.layers)
+    g: list[np.ndarray] = [np.empty(0)] * len(graph.layers)
+    for k in reversed(range(len(graph.layers))):
+        node = graph.layers[k]
+        first, second = node.activation.known.lipschitz, node.activation.known.smoothness
         far = radius * _lengths(change[k])
         b = anchor.b2[k] + far
         columns_of_b[k] = anchor.b_max[k] + far
         change_g = second * anchor.b_max[k][:, None] * each.z[k] + first * change[k]
         g[k] = np.minimum(first * b, anchor.g2[k] + radius * _lengths(change_g))
-        if node.skip:
-            change[k - 1] += change[k]
+        if node.skip is not None and node.skip >= 0:
+            change[node.skip] += change[k]
         for t in node.terms:
             if t.source >= 0:
-                change[t.source] += node.scale * anchor.omega[t.name] * change_g
-                if t.name in columns:
-                    change[t.source][:, columns[t.name]] += node.scale * kappa * first * b
+                change[t.source] += node.scale * anchor.omega[k, t] * change_g
+                if t.weight in columns:
+                    change[t.source][:, columns[t.weight]] += node.scale * t.map.factor * g[k]
     return columns_of_b, g
 
 
@@ -185,11 +192,13 @@ def _forms(anchor: Anchor, each: Tangent, columns_of_b: list[np.ndarray], g: lis
     """The quadratic form of every example: `n x K x K`."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     q = np.zeros((anchor.n, len(columns), len(columns)))
-    for k, node in enumerate(graph.nodes):
-        q += (node.scale * graph.smoothness * columns_of_b[k])[:, None, None] * _outer(each.z[k], each.z[k])
+    for k, node in enumerate(graph.layers):
+        q += (node.scale * node.activation.known.smoothness * columns_of_b[k])[:, None, None] * _outer(
+            each.z[k], each.z[k]
+        )
         for t in node.terms:
-            if t.name in columns:
-                q += _cross(node.scale * graph.patch_factor * g[k][:, None] * each.x[t.source], columns[t.name])
+            if t.weight in columns:
+                q += _cross(node.scale * t.map.factor * g[k][:, None] * each.x[t.source], columns[t.weight])
     if graph.read_out in columns:
         q += _cross(_sites(anchor, each), columns[graph.read_out])
     return q
@@ -200,19 +209,19 @@ def _batch_form(
 ) -> np.ndarray:
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     q = np.zeros((1, len(columns), len(columns)))
-    for k, node in enumerate(graph.nodes):
+    for k, node in enumerate(graph.layers):
         mixed = _outer(each.z[k].max(axis=0, keepdims=True), whole.z[k])
-        q += node.scale * graph.smoothness * columns_of_b[k].max() * (mixed + mixed.swapaxes(1, 2)) / 2
+        q += node.scale * node.activation.known.smoothness * columns_of_b[k].max() * (mixed + mixed.swapaxes(1, 2)) / 2
         for t in node.terms:
-            if t.name in columns:
-                q += _cross(node.scale * graph.patch_factor * g[k].max() * whole.x[t.source], columns[t.name])
+            if t.weight in columns:
+                q += _cross(node.scale * t.map.factor * g[k].max() * whole.x[t.source], columns[t.weight])
     if graph.read_out in columns:
         q += _cross(_sites(anchor, whole), columns[graph.read_out])
     return q[0]
 
 
 def _sites(anchor: Anchor, reached: Tangent) -> np.ndarray:
-    return np.sqrt(sum(np.square(reached.x[k]) for k in anchor.graph.outputs))
+    return np.sqrt(sum(np.square(reached.x[k]) for k in anchor.graph.sites))
 
 
 def _cross(vectors: np.ndarray, column: int) -> np.ndarray:
@@ -247,7 +256,7 @@ def sign_slack(anchor: Anchor, radius: float) -> float:
 
     Above 1 no unit changes its sign in the ball of `radius`; infinite where nothing can move.
     """
-    return min((float(ratio.min()) for ratio in _sign_ratios(anchor, radius)), default=float("inf"))
+    return min((float(ratio.min()) for ratio in _sign_ratios(anchor, radius).values()), default=float("inf"))
 
 
 def kink_radius(anchor: Anchor) -> float:
@@ -266,25 +275,26 @@ def kink_radius(anchor: Anchor) -> float:
 def closest_to_a_kink(anchor: Anchor, radius: float) -> tuple[int, int, int, float]:
     """Return node, example, unit and |z| of the unit that is nearest to changing its sign."""
     ratios = _sign_ratios(anchor, radius)
-    k = int(np.argmin([ratio.min() for ratio in ratios]))
+    k = min(ratios, key=lambda k: float(ratios[k].min()))
     i, p, j = (int(a) for a in np.unravel_index(int(ratios[k].argmin()), ratios[k].shape))
     return k, i, j, float(anchor.clearance[k][i, p, j])
 
 
-def _sign_ratios(anchor: Anchor, radius: float) -> list[np.ndarray]:
+def _sign_ratios(anchor: Anchor, radius: float) -> dict[int, np.ndarray]:
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
-    each = ball(anchor, radius, anchor.inputs)
-    ratios = []
-    for k, node in enumerate(graph.nodes):
-        if not anchor.clearance:
-            break
-        n, _, units = anchor.clearance[k].shape
+    each = ball(anchor, radius, anchor.inputs) if anchor.clearance else None
+    ratios = {}
+    for k, clearance in anchor.clearance.items():
+        assert each is not None
+        n, _, units = clearance.shape
         v = np.zeros((n, units, len(columns)))
-        for t in node.terms:
-            v += anchor.rows[t.name][None, :, None] * each.x[t.source][:, None, :]
-            if t.name in columns:
-                v[:, :, columns[t.name]] += each.inputs[t.source][:, None]
+        for t in graph.layers[k].terms:
+            once = min(1.0, t.map.factor)  # one position reads no entry twice
+            size = once if t.weight is None else anchor.rows[t.weight] * once
+            v += np.broadcast_to(size, units)[None, :, None] * each.x[t.source][:, None, :]
+            if t.weight in columns:
+                v[:, :, columns[t.weight]] += each.inputs[graph.read(k, t)][:, None]
         far = radius * np.sqrt(np.square(v).sum(axis=2))[:, None, :] * UP
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios.append(np.where(far > 0, anchor.clearance[k] / far, np.inf))
+            ratios[k] = np.where(far > 0, clearance / far, np.inf)
     return ratios

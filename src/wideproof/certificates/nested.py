@@ -33,10 +33,11 @@ def nested_sets(anchor: Anchor, network: Network, params: Mapping[str, np.ndarra
         return None
     if anchor.graph.trained != ("W1", "a") or anchor.graph.kinked:
         return None
-    g = anchor.graph
+    (node,), known = anchor.graph.layers, network.activation.known
+    read = anchor.graph.read(0, node.terms[0])
     return NestedSets(
-        g.nodes[0].scale, g.lipschitz, g.smoothness, anchor.all_inputs[-1], float(anchor.inputs[-1].max()),
-        float(np.abs(params["a"]).max()), anchor.unit[0] / g.nodes[0].scale * UP,
+        node.scale, known.lipschitz, known.smoothness, anchor.all_inputs[read], float(anchor.inputs[read].max()),
+        float(np.abs(params["a"]).max()), anchor.unit[0] / node.scale * UP,
     )  # fmt: skip
 
 

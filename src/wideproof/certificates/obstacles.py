@@ -41,7 +41,7 @@ def contradiction(
         "program."
     )
     claims = {"groups": clashing, "least_loss": least}
-    made = Certificate(summary, "impossible", level, network, claims, params, data.x, data.y, False, about)
+    made = Certificate(summary, "impossible", level, network.graph, claims, params, data.x, data.y, False, about)
     return Attempt(None, made, obstacle)
 
 

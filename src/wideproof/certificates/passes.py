@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from wideproof.certificates.enclosure import UP, Ball, activate, add, exact, multiply, product, scaled
-from wideproof.certificates.graph import Graph
+from wideproof.certificates.enclosure import UP, Ball, activate, add, divided, exact, multiply, product, scaled
+from wideproof.networks.graph import Graph, Read, Term
+from wideproof.networks.maps import Average, Flat, Identity, Ones, Patches
 
 EXTENDED = 4e9  # products of long doubles that are worth their time
 READ_OUT = 5e8  # the same for the last layer alone
@@ -20,7 +22,7 @@ class Pass:
 
     Attributes
     ----------
-    inputs : for each source (node, or input at a negative number) what its matrices multiply: `n x p x fan-in`.
+    inputs : what matrices multiply, a value behind a map: `n x p x fan-in`.
     z, values, slopes : pre-activations, values and slopes of each node: `n x p x m`.
     b, g : cotangents of each node's value and pre-activation: `n x c x p x m`. In a lean pass b of the last node, the
         same for all examples, is there once, and g is `None` where nothing is behind it.
@@ -28,7 +30,7 @@ class Pass:
     """
 
     graph: Graph
-    inputs: Mapping[int, Ball]
+    inputs: Mapping[Read, Ball]
     z: tuple[Ball, ...]
     values: tuple[Ball, ...]
     slopes: tuple[Ball, ...]
@@ -62,7 +64,7 @@ def run(
 
 
 def _work(graph: Graph, params: Mapping[str, np.ndarray], n: int) -> int:
-    return n * sum(params[t.name].size for node in graph.nodes for t in node.terms)
+    return n * sum(params[t.weight].size for _, t in graph.terms() if t.weight is not None)
 
 
 def _forward(
@@ -72,32 +74,42 @@ def _forward(
     tracked: bool,
     omega: Mapping[str, float],
     dtype: type,
-) -> tuple[dict[int, Ball], list[Ball], list[Ball], list[Ball], Ball]:
+) -> tuple[dict[Read, Ball], list[Ball], list[Ball], list[Ball], Ball]:
     """Run forward; ReLU networks in long double where that is cheap, since their errors are not smoothed on the way."""
-    name = graph.activation.name.removesuffix("_closed")
 
     def matrix(key: str) -> np.ndarray:
         return graph.matrix(params, key).astype(dtype)
 
-    inputs = {
-        -1 - t: patches(exact(part.astype(dtype), tracked), graph.window) for t, part in enumerate(graph.inputs(x))
-    }
+    seen = {-1 - t: exact(part.astype(dtype), tracked) for t, part in enumerate(graph.inputs(x))}
+    inputs: dict[Read, Ball] = {}
+
+    def met(k: int, term: Term) -> Ball:
+        read = graph.read(k, term)
+        if read not in inputs:
+            inputs[read] = reading(seen[term.source], term.map, math.prod(graph.grids[k]))
+        u = inputs[read]
+        return u if term.weight is None else product(u, matrix(term.weight), omega.get(term.weight))
+
     z, values, slopes = [], [], []
-    for k, node in enumerate(graph.nodes):
-        z.append(add(*(product(inputs[t.source], matrix(t.name), omega.get(t.name)) for t in node.terms)))
-        value, slope = activate(name, z[-1], graph.lipschitz, graph.smoothness)
+    for k, node in enumerate(graph.layers):
+        z.append(add(*(met(k, t) for t in node.terms)))
+        value, slope = activate(node.activation, z[-1])
         value = scaled(value, node.scale)
-        values.append(add(values[-1], value) if node.skip else value)
+        values.append(value if node.skip is None else add(seen[node.skip], value))
         slopes.append(slope)
-        inputs[k] = patches(values[-1], graph.window)
-    read = matrix(graph.read_out)
-    flat = read.reshape(len(read), -1)
-    size = float(np.sqrt(np.square(flat.astype(np.float64)).sum())) * UP
-    last = [values[k].joined(2) for k in graph.outputs]
-    if tracked and len(graph.outputs) * last[0].mid.size * len(flat) < READ_OUT:
+        seen[k] = values[-1]
+    read = by_position(graph, params, values[graph.sites[0]].mid.shape[1]).astype(dtype)
+    read = read.reshape(len(read), -1)
+    size = float(np.sqrt(np.square(read.astype(np.float64)).sum())) * UP
+    last = [values[k].joined(2) for k in graph.sites]
+    if tracked and len(graph.sites) * last[0].mid.size * len(read) < READ_OUT:
         # The residual is all that is left of a fit: long double here makes its bound a hundred times smaller.
-        flat, last = flat.astype(np.longdouble), [Ball(u.mid.astype(np.longdouble), u.rad, u.norm) for u in last]
-    sites = [product(u, flat, size).rounded() for u in last]
+        read, last = read.astype(np.longdouble), [Ball(u.mid.astype(np.longdouble), u.rad, u.norm) for u in last]
+    sites = [product(u, read, size) for u in last]
+    if graph.bias is not None:
+        level = matrix(graph.bias).astype(read.dtype).T
+        sites = [add(site, exact(np.broadcast_to(level, site.mid.shape), tracked)) for site in sites]
+    sites = [site.rounded() for site in sites]
     radii = [site.rad for site in sites if site.rad is not None]
     outputs = Ball(
         np.concatenate([site.mid for site in sites], axis=1), np.concatenate(radii, axis=1) if radii else None
@@ -115,31 +127,37 @@ def _backward(
     omega: Mapping[str, float],
     lean: bool,
 ) -> tuple[tuple[Ball, ...], tuple[Ball | None, ...]]:
-    read = graph.matrix(params, graph.read_out)
-    n, c = 1 if lean else len(values[0].mid), len(read)
-    gathered: list[list[Ball]] = [[] for _ in graph.nodes]
-    for site, k in enumerate(graph.outputs):
-        start = np.zeros((n, c * len(graph.outputs), *read.shape[1:]))
-        start[:, site * c : (site + 1) * c] = read
+    n, c, count = len(values[0].mid), graph.outputs, len(graph.layers)
+    gathered: dict[int, list[Ball]] = {k: [] for k in range(-(graph.times or 1), count)}
+    for site, k in enumerate(graph.sites):
+        positions, units = values[k].mid.shape[1:]
+        read = by_position(graph, params, positions)
+        if lean:
+            start = read[None]
+        else:
+            start = np.zeros((n, c * len(graph.sites), positions, units))
+            start[:, site * c : (site + 1) * c] = read
         gathered[k].append(exact(start, tracked))
     b: dict[int, Ball] = {}
     g: dict[int, Ball | None] = {}
-    for k in reversed(range(len(graph.nodes))):
-        node = graph.nodes[k]
+    for k in reversed(range(count)):
+        node = graph.layers[k]
         if not gathered[k]:  # nothing scored depends on this node
-            gathered[k].append(exact(np.zeros((n, c * len(graph.outputs), *values[k].mid.shape[1:])), tracked))
+            gathered[k].append(exact(np.zeros((n, c * len(graph.sites), *values[k].mid.shape[1:])), tracked))
         b[k], g[k] = add(*gathered[k]), None
-        if node.skip:
-            gathered[k - 1].append(b[k])
+        if node.skip is not None and node.skip >= 0:
+            gathered[node.skip].append(b[k])
         if lean and all(t.source < 0 for t in node.terms):
             continue
         g[k] = behind = multiply(b[k], _for_outputs(slopes[k]))
         for t in node.terms:
-            if t.source >= 0:
-                transposed = np.ascontiguousarray(graph.matrix(params, t.name).T)
-                back = product(scaled(behind, node.scale), transposed, omega.get(t.name))
-                gathered[t.source].append(_fold(back, graph.window))
-    return tuple(b[k] for k in range(len(b))), tuple(g[k] for k in range(len(g)))
+            if t.source >= 0 and t.moves:
+                back = scaled(behind, node.scale)
+                if t.weight is not None:
+                    transposed = np.ascontiguousarray(graph.matrix(params, t.weight).T)
+                    back = product(back, transposed, omega.get(t.weight))
+                gathered[t.source].append(returning(back, t.map, values[t.source].mid.shape[1]))
+    return tuple(b[k] for k in range(count)), tuple(g[k] for k in range(count))
 
 
 def _for_outputs(slope: Ball) -> Ball:
@@ -149,35 +167,35 @@ def _for_outputs(slope: Ball) -> Ball:
     return Ball(slope.mid[:, None], slope.rad[:, None], slope.off[:, None])
 
 
-def patches(x: Ball, size: int) -> Ball:
-    """Gather the `size` pixels around each pixel, channel by channel, zero outside."""
-    if size == 1:
-        return x
-
-    def gather(a: np.ndarray) -> np.ndarray:
-        pixels, half = a.shape[-2], size // 2
-        padded = np.pad(a, [(0, 0)] * (a.ndim - 2) + [(half, half), (0, 0)])
-        shifted = [padded[..., o : o + pixels, :] for o in range(size)]
-        return np.stack(shifted, axis=-1).reshape(*a.shape[:-1], -1)
-
-    return x.map(gather)
+def by_position(graph: Graph, params: Mapping[str, np.ndarray], positions: int) -> np.ndarray:
+    """Return the read-out as `outputs x positions x units`."""
+    read = graph.matrix(params, graph.read_out).reshape(graph.outputs, -1, positions)
+    return np.ascontiguousarray(read.transpose(0, 2, 1))
 
 
-def _fold(y: Ball, size: int) -> Ball:
-    """The adjoint of `patches`."""
-    if size == 1:
+def reading(x: Ball, phi: Identity, positions: int) -> Ball:
+    """Return what a weight multiplies, at so many positions: `x` behind a map."""
+    if isinstance(phi, Ones):
+        return exact(np.ones((len(x.mid), positions, 1), x.mid.dtype), x.rad is not None)
+    if isinstance(phi, Average):
+        shifts = phi.shifts
+        return divided(add(*(x.map(lambda a, o=o: shifts(a)[o]) for o in range(phi.count))), phi.count)
+    if isinstance(phi, Flat):
+        return x if x.mid.shape[-2] == 1 else x.map(lambda a: phi.gather(a)[..., None, :])
+    return x.map(phi.gather) if isinstance(phi, Patches) else x
+
+
+def returning(y: Ball, phi: Identity, positions: int) -> Ball:
+    """Apply the adjoint of a map whose source has so many positions."""
+    if isinstance(phi, Flat) and positions > 1:
+        return y.map(lambda a: a.reshape(*a.shape[:-2], -1, positions).swapaxes(-1, -2))
+    if not isinstance(phi, Patches):
         return y
-    half = size // 2
+    count, unshift = phi.count, phi.unshift
+    if isinstance(phi, Average):
+        return divided(add(*(y.map(lambda a, o=o: unshift(a, o)) for o in range(count))), count)
 
-    def shift(a: np.ndarray, o: int) -> np.ndarray:
-        """What offset `o` read at pixel p belongs to pixel p + o - half."""
-        part = a.reshape(*a.shape[:-1], -1, size)[..., o]
-        out = np.zeros_like(part)
-        move, pixels = o - half, part.shape[-2]
-        if abs(move) < pixels:
-            source = slice(max(0, -move), pixels - max(0, move))
-            target = slice(max(0, move), pixels - max(0, -move))
-            out[..., target, :] = part[..., source, :]
-        return out
+    def place(a: np.ndarray, o: int) -> np.ndarray:
+        return unshift(a.reshape(*a.shape[:-1], -1, count)[..., o], o)
 
-    return add(*(y.map(lambda a, o=o: shift(a, o)) for o in range(size)))
+    return add(*(y.map(lambda a, o=o: place(a, o)) for o in range(phi.count)))

@@ -29,30 +29,52 @@ from wideproof.certificates.enclosure import (
     spectral_norm,
     spread,
 )
-from wideproof.certificates.graph import Graph
-from wideproof.certificates.passes import Pass, patches
+from wideproof.certificates.passes import Pass, reading
 from wideproof.kernels.cholesky import UNIT, backward_error
+from wideproof.networks.graph import Graph, Read, Term
+from wideproof.networks.maps import Identity, Patches
 
 
-def operator_norm(weight: np.ndarray, window: int, pixels: int, tracked: bool) -> float:
-    r"""Bound the norm of $x \mapsto M \varphi(x)$ on images of so many `pixels`.
+def operator_norms(graph: Graph, matrices: Mapping[str, Ball], tracked: bool) -> dict[tuple[int, Term], float]:
+    r"""Bound the norm of $x \mapsto M \varphi(x)$ for every term; 0 where it does not depend on x."""
+    norms = {name: spectral_norm(m) for name, m in matrices.items()}
+    found: dict[tuple[int, Term], float] = {}
+    known: dict[tuple[str, Identity], float] = {}
+    for k, t in ((k, t) for k, node in enumerate(graph.layers) for t in node.terms):
+        if t.weight is None or not t.moves:
+            found[k, t] = t.map.factor
+        elif type(t.map) is Patches:
+            if (t.weight, t.map) not in known:
+                known[t.weight, t.map] = operator_norm(matrices[t.weight].mid, t.map, tracked)
+            found[k, t] = known[t.weight, t.map]
+        else:
+            found[k, t] = norms[t.weight] * (1.0 if t.map.factor == 1 else t.map.factor * UP)
+    return found
 
-    It is a corner of the same convolution on a circle of $P = p + \lfloor q/2 \rfloor$ pixels, which the Fourier
-    transform splits into the matrices $\sum_o M_o e^{2 \pi i k o / P}$.
 
-    >>> round(operator_norm(np.array([[1.0, 1.0, 1.0]]), 3, 50, True), 6)
+def operator_norm(weight: np.ndarray, phi: Patches, tracked: bool) -> float:
+    r"""Bound the norm of a convolution.
+
+    It is a corner of the same convolution on a circle (a torus) of $P = p + \text{padding}$ positions, which the
+    Fourier transform splits into the matrices $\sum_o M_o e^{2 \pi i k o / P}$.
+
+    >>> from wideproof.networks.maps import same
+    >>> round(operator_norm(np.array([[1.0, 1.0, 1.0]]), same((50,), 3), True), 6)
     3.0
     """
-    if window == 1:
+    if phi.count == 1:
         return spectral_norm(exact(weight, tracked))
-    pieces = weight.reshape(len(weight), -1, window)
-    circle = pixels + window // 2
-    # Four units in the last place of a sine, its argument (below 2π) off by three roundings, and the sum.
-    rad = np.tile((32 * UNIT + gamma(window)) * np.abs(pieces).sum(axis=2), (2, 2)) * UP + TINY
+    pieces = weight.reshape(len(weight), -1, phi.count)
+    sides = zip(phi.positions, phi.size, phi.padding, strict=True)
+    circles = [p + max(*pad, sum(pad) - q + 1) for p, q, pad in sides]
+    places = np.array(list(pairs_of(*map(range, phi.size))))
+    # Four units in the last place of a sine, its argument (below 4π) off by eight roundings, and the sum.
+    rad = np.tile((64 * UNIT + gamma(phi.count)) * np.abs(pieces).sum(axis=2), (2, 2)) * UP + TINY
     norms = []
-    for k in range(circle // 2 + 1):  # the other frequencies are conjugates of these
-        angle = 2 * np.pi * (k * np.arange(window) % circle) / circle
-        c, s = pieces @ np.cos(angle), pieces @ np.sin(angle)
+    first, *others = circles
+    for k in pairs_of(range(first // 2 + 1), *map(range, others)):  # the other frequencies are conjugates of these
+        turns = sum((f * places[:, d] % c) / c for d, (f, c) in enumerate(zip(k, circles, strict=True)))
+        c, s = pieces @ np.cos(2 * np.pi * turns), pieces @ np.sin(2 * np.pi * turns)
         norms.append(spectral_norm(Ball(np.block([[c, -s], [s, c]]), rad if tracked else None)))
     return max(norms)
 
@@ -61,7 +83,7 @@ class Tangents(NamedTuple):
     r"""For each node and trained array $\|\partial z_k / \partial w\|$ and $\|\partial x_k / \partial w\|$.
 
     `z` and `x` hold one row per example for each node, `all_z` and `all_x` one row for all examples together. The
-    column of the read-out is zero. A piecewise linear network needs no `z`, which is zero there.
+    column of the read-out is zero. A piecewise linear layer needs no `z`, which is zero there.
     """
 
     z: tuple[np.ndarray, ...]
@@ -74,34 +96,32 @@ def tangents_of(
     passed: Pass,
     params: Mapping[str, np.ndarray],
     norms: Mapping[str, float],
-    all_inputs: Mapping[int, float],
+    all_inputs: Mapping[Read, float],
     roots: np.ndarray,
 ) -> Tangents:
     """Measure them; `norms` are those of the matrices, `all_inputs` those of all examples' inputs together.
 
     `roots` are the square roots of how many rows each example stands for.
     """
-    graph, n, nodes = passed.graph, len(passed.outputs.mid), range(len(passed.graph.nodes))
+    graph, n, nodes = passed.graph, len(passed.outputs.mid), range(len(passed.graph.layers))
     matrices = {name: graph.matrix(params, name) for name in norms}
-    uses = {name: _uses(graph, name) for name in graph.trained if name != graph.read_out}
+    hidden = [name for name in graph.trained if name not in (graph.read_out, graph.bias)]
+    uses = {name: [(k, graph.read(k, t)) for k, t in graph.uses(name)] for name in hidden}
+    bends = [node.activation.known.smoothness for node in graph.layers]
     starts = {j for pairs in uses.values() for j, _ in pairs}
     size = np.zeros((2, len(nodes), n, len(graph.trained)))
     gain, reach = np.zeros_like(size), np.zeros(len(graph.trained))
     for i in range(n):
         pushed = {j: _push(passed, matrices, norms, i, j) for j in starts}
         for (name, pairs), k in pairs_of(uses.items(), nodes):
-            column, own = graph.trained.index(name), [(j, source) for j, source in pairs if k in pushed[j][0]]
-            reach[column] = math.hypot(*(all_inputs[source] for _, source in pairs))
-            root = _root([passed.inputs[source].map(lambda a, i=i: a[i]) for _, source in own])
-            for kind in (1,) if graph.kinked else (0, 1):
+            column, own = graph.trained.index(name), [(j, read) for j, read in pairs if k in pushed[j][0]]
+            reach[column] = math.hypot(*(all_inputs[read] for _, read in pairs))
+            root = _root([passed.inputs[read].map(lambda a, i=i: a[i]) for _, read in own])
+            for kind in (1,) if bends[k] == 0 else (0, 1):
                 at = kind, k, i, column
                 gain[at], size[at] = _norms([pushed[j][kind][k] for j, _ in own], root)
     whole = np.minimum(gain.max(axis=2) * reach, np.sqrt(np.square(size * roots[:, None]).sum(axis=2)))[:, :, None] * UP
     return Tangents(*(tuple(part) for part in (*size, *whole)))
-
-
-def _uses(graph: Graph, name: str) -> list[tuple[int, int]]:
-    return [(k, t.source) for k, node in enumerate(graph.nodes) for t in node.terms if t.name == name]
 
 
 def _push(
@@ -111,17 +131,23 @@ def _push(
     graph, (p, m) = passed.graph, passed.z[j].mid.shape[1:]
     z = {j: exact(np.eye(p * m).reshape(p * m, p, m), passed.z[j].rad is not None)}
     x: dict[int, Ball] = {}
-    for k in range(j, len(graph.nodes)):
-        node, slope = graph.nodes[k], passed.slopes[k]
-        terms = [t for t in node.terms if t.source in x]
+    for k in range(j, len(graph.layers)):
+        node, slope = graph.layers[k], passed.slopes[k]
+        terms = [t for t in node.terms if t.source in x and t.moves]
         if terms:
-            z[k] = add(*(product(patches(x[t.source], graph.window), matrices[t.name], norms[t.name]) for t in terms))
+            z[k] = add(*(_through(x[t.source], t, matrices, norms) for t in terms))
         if k in z:
             here = Ball(slope.mid[i], None) if slope.rad is None else Ball(slope.mid[i], slope.rad[i], slope.off[i])
             x[k] = scaled(multiply(z[k], here), node.scale)
-            if node.skip and k > j:
-                x[k] = add(x[k - 1], x[k])
+        if node.skip in x:
+            z.setdefault(k, exact(np.zeros_like(x[node.skip].mid), slope.rad is not None))
+            x[k] = add(x[node.skip], x[k]) if k in x else x[node.skip]
     return z, x
+
+
+def _through(x: Ball, t: Term, matrices: Mapping[str, np.ndarray], norms: Mapping[str, float]) -> Ball:
+    u = reading(x, t.map, 0)
+    return u if t.weight is None else product(u, matrices[t.weight], norms[t.weight])
 
 
 def _root(inputs: list[Ball]) -> np.ndarray:

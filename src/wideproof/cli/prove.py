@@ -126,11 +126,11 @@ def predict_command(
 
     Writes a CSV with one row for each row of DATA.
     """
-    from wideproof.proving import Model
+    from wideproof.proving import Predictor
     from wideproof.report.predictions import predictions_csv
     from wideproof.storage import write_bytes
 
-    text = predictions_csv(Model.load(folder), source)
+    text = predictions_csv(Predictor.load(folder), source)
     if out is None:
         typer.echo(text, nl=False)
     else:

@@ -1,4 +1,4 @@
-"""The seven networks of the four papers, and their activations.
+"""The seven networks of the four papers, anybody's own (`Sketch`, `Described`), and their activations.
 
 | network         | paper              | class            |
 |-----------------|--------------------|------------------|
@@ -19,8 +19,11 @@ from wideproof.networks.base import Network as Network
 from wideproof.networks.base import Params as Params
 from wideproof.networks.base import gradient as gradient
 from wideproof.networks.base import linearize as linearize
+from wideproof.networks.described import Described as Described
+from wideproof.networks.described import Sketch as Sketch
 from wideproof.networks.fully_connected import DeepReLU as DeepReLU
 from wideproof.networks.fully_connected import FullyConnected as FullyConnected
+from wideproof.networks.graph import Graph as Graph
 from wideproof.networks.recurrent import DeepRNN as DeepRNN
 from wideproof.networks.recurrent import ElmanRNN as ElmanRNN
 from wideproof.networks.registry import NETWORKS as NETWORKS

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from wideproof.errors import InputError
+from wideproof.networks.twins import PROVED, Proved
 
 Function = Callable[[Float[Array, "..."]], Float[Array, "..."]]
 
@@ -33,6 +34,9 @@ class Activation:
     lipschitz : $\sup |\sigma'|$.
     smoothness : the Lipschitz constant of $\sigma'$, or `None` where $\sigma'$ jumps.
     analytic : whether $\sigma$ is analytic and not a polynomial (Condition 3.2).
+    value, derivative : functions of JAX arrays.
+    proved : NumPy twins and rounded constants (`twins`). Without them an activation can be trained and measured, but
+        no certificate can be made with it.
 
     Examples
     --------
@@ -48,10 +52,26 @@ class Activation:
     at_zero: float
     value: Function = field(repr=False, compare=False)
     derivative: Function = field(repr=False, compare=False)
+    proved: Proved | None = field(default=None, repr=False, compare=False)
     _tied: Function = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_tied", _tie(self.value, self.derivative))
+
+    @property
+    def kinked(self) -> bool:
+        r"""Whether $\sigma'$ jumps."""
+        return self.smoothness is None
+
+    @property
+    def known(self) -> Proved:
+        """What is proved about the activation, for certificates."""
+        if self.proved is None:
+            raise InputError(
+                f"nothing is proved about the activation {self.name!r}: it can be trained and measured; a certificate "
+                f"needs bounds of its derivatives and a twin in NumPy, which {', '.join(ACTIVATIONS)} have"
+            )
+        return self.proved
 
     def __call__(self, z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         r"""Return $\sigma(z)$, differentiated by `derivative`."""
@@ -71,6 +91,12 @@ class Activation:
     def condition_3_2(self) -> bool:
         """Du et al. (2019), Condition 3.2: analytic and not a polynomial."""
         return self.analytic
+
+
+if TYPE_CHECKING:
+    Named = Activation  # what a field holds once the network is made
+else:
+    Named = Activation | str
 
 
 def _tie(value: Function, derivative: Function) -> Function:
@@ -158,50 +184,55 @@ def _softsign_slope(z: Array) -> Array:
     return 1 / jnp.square(1 + jnp.abs(z))
 
 
-SOFTPLUS = Activation("softplus", 1.0854865029883434, 1.0, 0.25, True, math.log(2), _softplus, _sigmoid)
-SIGMOID = Activation(
-    "sigmoid", 3.408559841623103, 0.25, 1 / (6 * math.sqrt(3)), True, 0.5, lax.logistic, _sigmoid_slope
+SOFTPLUS = Activation(
+    "softplus", 1.0854865029883434, 1.0, 0.25, True, math.log(2), _softplus, _sigmoid, PROVED["softplus"]
 )
-TANH = Activation("tanh", 2.5361754332174537, 1.0, 4 / (3 * math.sqrt(3)), True, 0.0, jnp.tanh, _tanh_slope)
+SIGMOID = Activation(
+    "sigmoid", 3.408559841623103, 0.25, 1 / (6 * math.sqrt(3)), True, 0.5,
+    lax.logistic, _sigmoid_slope, PROVED["sigmoid"],
+)  # fmt: skip
+TANH = Activation(
+    "tanh", 2.5361754332174537, 1.0, 4 / (3 * math.sqrt(3)), True, 0.0, jnp.tanh, _tanh_slope, PROVED["tanh"]
+)
 ERF = Activation(
     "erf", 2.1525788606075986, 2 / math.sqrt(math.pi), 4 / math.sqrt(2 * math.pi * math.e), True, 0.0,
-    lax.erf, lambda z: (2 / math.sqrt(math.pi)) * jnp.exp(-z * z),
+    lax.erf, lambda z: (2 / math.sqrt(math.pi)) * jnp.exp(-z * z), PROVED["erf"],
 )  # fmt: skip
 ARCTAN = Activation(
-    "arctan", 2.2237001603815012, 1.0, 3 * math.sqrt(3) / 8, True, 0.0, jnp.arctan, lambda z: 1 / (1 + z * z)
-)
-SIN = Activation("sin", 2.3130352854993313, 1.0, 1.0, True, 0.0, jnp.sin, jnp.cos)
+    "arctan", 2.2237001603815012, 1.0, 3 * math.sqrt(3) / 8, True, 0.0,
+    jnp.arctan, lambda z: 1 / (1 + z * z), PROVED["arctan"],
+)  # fmt: skip
+SIN = Activation("sin", 2.3130352854993313, 1.0, 1.0, True, 0.0, jnp.sin, jnp.cos, PROVED["sin"])
 SWISH = Activation(
-    "swish",
-    2.810761124074471,
-    1.0998393201288669,
-    0.5,
-    True,
-    0.0,
-    lambda z: z * lax.logistic(z),
-    _swish_slope,
-)
+    "swish", 2.810761124074471, 1.0998393201288669, 0.5, True, 0.0,
+    lambda z: z * lax.logistic(z), _swish_slope, PROVED["swish"],
+)  # fmt: skip
 GELU = Activation(
     "gelu", 2.351715614073373, 1.1289041451851548, math.sqrt(2 / math.pi), True, 0.0,
-    lambda z: z * _normal_cdf(z), lambda z: _normal_cdf(z) + z * _normal_pdf(z),
+    lambda z: z * _normal_cdf(z), lambda z: _normal_cdf(z) + z * _normal_pdf(z), PROVED["gelu"],
 )  # fmt: skip
 MISH = Activation(
     "mish", 2.210715729937989, 1.0884981612517279, 0.6442046372369724, True, 0.0,
-    lambda z: z * jnp.tanh(_softplus(z)), _mish_slope,
+    lambda z: z * jnp.tanh(_softplus(z)), _mish_slope, PROVED["mish"],
 )  # fmt: skip
 ELU = Activation(
     "elu", 1.5505188080679272, 1.0, 1.0, False, 0.0,
-    lambda z: jnp.where(z > 0, z, jnp.expm1(jnp.minimum(z, 0))), _elu_slope,
+    lambda z: jnp.where(z > 0, z, jnp.expm1(jnp.minimum(z, 0))), _elu_slope, PROVED["elu"],
 )  # fmt: skip
 SOFTSIGN = Activation(
-    "softsign", 5.46406222364552, 1.0, 2.0, False, 0.0, lambda z: z / (1 + jnp.abs(z)), _softsign_slope
-)
-IDENTITY = Activation("identity", 1.0, 1.0, 0.0, False, 0.0, lambda z: z, jnp.ones_like)
-RELU = Activation("relu", 2.0, 1.0, None, False, 0.0, lambda z: jnp.maximum(z, 0), lambda z: (z > 0).astype(z.dtype))
+    "softsign", 5.46406222364552, 1.0, 2.0, False, 0.0,
+    lambda z: z / (1 + jnp.abs(z)), _softsign_slope, PROVED["softsign"],
+)  # fmt: skip
+IDENTITY = Activation("identity", 1.0, 1.0, 0.0, False, 0.0, lambda z: z, jnp.ones_like, PROVED["identity"])
+RELU = Activation(
+    "relu", 2.0, 1.0, None, False, 0.0,
+    lambda z: jnp.maximum(z, 0), lambda z: (z > 0).astype(z.dtype), PROVED["relu"],
+)  # fmt: skip
 """ReLU with $\\sigma'(0) = 0$: Zou et al. (2018) write $1\\{z > 0\\}$."""
 RELU_CLOSED = Activation(
-    "relu_closed", 2.0, 1.0, None, False, 0.0, lambda z: jnp.maximum(z, 0), lambda z: (z >= 0).astype(z.dtype)
-)
+    "relu_closed", 2.0, 1.0, None, False, 0.0,
+    lambda z: jnp.maximum(z, 0), lambda z: (z >= 0).astype(z.dtype), PROVED["relu_closed"],
+)  # fmt: skip
 """ReLU with $\\sigma'(0) = 1$: Allen-Zhu et al. (2018) and Frei et al. (2019) write $1\\{z \\ge 0\\}$."""
 
 ACTIVATIONS = {

@@ -1,9 +1,9 @@
-r"""What all seven networks share: parameters as a value, the law of the start, one way in for weights.
+r"""What all networks share: parameters as a value, the law of the start, one way in for weights.
 
-A network is sizes and scalings, frozen and hashable. Its parameters are a plain dictionary
-`{"W1": ..., "W2": ..., "a": ...}` with the papers' letters as names. In `forward` a weight meets data
-only through `linear(name, u)`, which returns $W u$; so the inputs $u$ of every use of a weight and the
-cotangents $b$ of what came out can be recorded for any network, and
+A network is sizes and scalings, frozen and hashable. It states the laws of its start and its graph (`graph`);
+everything else is derived. Its parameters are a plain dictionary `{"W1": ..., "W2": ..., "a": ...}` with the papers'
+letters as names. A weight meets data only through `linear(name, u)`, which returns $W u$; so the inputs $u$ of every
+use of a weight and the cotangents $b$ of what came out can be recorded for any network, and
 
 $$ \nabla_W f = \sum_{\text{uses}} b\, u^\top, \qquad
    \langle \nabla_W f(x_i), \nabla_W f(x_j) \rangle
@@ -16,7 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -28,12 +28,12 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from wideproof.errors import InputError
-from wideproof.networks.activations import Activation
-from wideproof.networks.limit import Limit
+from wideproof.networks.activations import Activation, get_activation
+from wideproof.networks.graph import Graph, Linear, Recurrent
+from wideproof.networks.limit import Limit, limit_of
 from wideproof.precision import as_dtype, double_to_numpy
 
 Params = dict[str, Array]
-Linear = Callable[[str, Array], Array]
 
 LONGEST_SHARED = 1 << 16
 
@@ -62,7 +62,18 @@ class Balanced:
         return np.repeat(np.array([1, -1], dtype), self.shape[0] // 2)
 
 
-Law = Gaussian | Balanced
+@dataclass(frozen=True)
+class Zeros:
+    """Zeros: what biases start from."""
+
+    shape: tuple[int, ...]
+
+    def sample(self, key: Array, dtype: np.dtype) -> Any:
+        """Return zeros."""
+        return np.zeros(self.shape, dtype)
+
+
+Law = Gaussian | Balanced | Zeros
 
 
 class Forward(NamedTuple):
@@ -74,7 +85,7 @@ class Forward(NamedTuple):
 
 @dataclass(frozen=True)
 class Network(ABC):
-    """Sizes and scalings of one of the papers' networks; subclasses are final."""
+    """Sizes and scalings of a network; subclasses are final."""
 
     name: ClassVar[str]
     paper: ClassVar[str]
@@ -82,6 +93,20 @@ class Network(ABC):
     data_kind: ClassVar[Literal["vectors", "images", "sequences"]] = "vectors"
     units: ClassVar[Literal["rows", "columns"]] = "rows"
     groups: ClassVar[tuple[str, ...]] = ("hidden", "output")
+
+    def __post_init__(self) -> None:
+        if "activation" in (f.name for f in fields(self)):
+            named = get_activation(self.activation)  # pyright: ignore[reportAttributeAccessIssue]
+            object.__setattr__(self, "activation", named)
+
+    @abstractmethod
+    def describe(self) -> Graph:
+        """Return the network's layers; `graph` keeps them."""
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The layers of the network: its one description, from which the rest follows."""
+        return self.describe()
 
     @abstractmethod
     def laws(self) -> dict[str, Law]:
@@ -91,13 +116,19 @@ class Network(ABC):
     def group(self, name: str) -> str:
         """Return the part of the network that parameter `name` belongs to."""
 
-    @abstractmethod
     def forward(self, linear: Linear, x: Array) -> Forward:
-        """Compute outputs and features of a batch, weights entering through `linear` only."""
+        """Compute outputs and features of a batch, weights entering through `linear` only.
 
-    @abstractmethod
+        Features of images have positions behind channels, as the inputs do.
+        """
+        outputs, values = self.graph.run(linear, x)
+        layers = zip(self.graph.nodes, values, strict=True)
+        features = [v.swapaxes(-1, -2) if v.ndim > 2 and not isinstance(node, Recurrent) else v for node, v in layers]
+        return Forward(outputs if self.output_shape else outputs[..., 0], features)
+
     def limit(self) -> Limit:
         """Return the layers of this network at infinite width."""
+        return limit_of(self.graph, self.laws())
 
     @property
     @abstractmethod
@@ -143,6 +174,10 @@ class Network(ABC):
         """Return every layer's features for a batch, in order."""
         return _forward(self, self.as_params(params), self.as_batch(params, x)).features
 
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Return whether examples of this shape are what the network takes."""
+        return shape == self.input_shape
+
     def as_params(self, params: Mapping[str, ArrayLike]) -> Params:
         """Return the parameters as JAX arrays of their own dtype."""
         return {name: jnp.asarray(weight) for name, weight in params.items()}
@@ -150,7 +185,7 @@ class Network(ABC):
     def as_batch(self, params: Mapping[str, ArrayLike], x: ArrayLike) -> Array:
         """Check the shape of `x` and give it the dtype of the parameters."""
         shape = np.shape(x)
-        if shape[1:] != self.input_shape or not shape:
+        if not shape or not self.takes(shape[1:]):
             raise InputError(
                 f"{self.name} takes examples of shape {self.input_shape}, got a batch of shape {shape}: "
                 "the first axis counts the examples"

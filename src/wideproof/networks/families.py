@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Array
 
 from wideproof.errors import InputError
-from wideproof.networks.base import Balanced, Gaussian, Law, Linear, Network, require_positive
+from wideproof.networks.activations import RELU_CLOSED, Activation
+from wideproof.networks.base import Balanced, Gaussian, Law, Network, require_positive
+from wideproof.networks.graph import Graph, Recurrent, chain
+from wideproof.networks.limit import LayeredLimit
+from wideproof.networks.maps import IDENTITY_MAP, Identity
 
 
 @dataclass(frozen=True)
@@ -39,14 +44,22 @@ class SmoothNetwork(Network):
         laws["a"] = Gaussian((*self.output_shape, *self.read_out_shape), 1.0)
         return laws
 
+    def layered(self, scales: Sequence[float], skips: Sequence[int] = (), phi: Identity = IDENTITY_MAP) -> Graph:
+        """Return the graph of a chain of layers with these scales and skips."""
+        names = [f"W{h}" for h in range(1, len(scales) + 1)]
+        activation: Activation = self.activation  # pyright: ignore[reportAttributeAccessIssue]
+        nodes, outputs = chain(names, activation, scales, skips, phi), self.output_shape[0] if self.output_shape else 1
+        return Graph(self.input_shape, nodes, "a", (len(nodes) - 1,), outputs, self.trained_names)
+
+    def limit(self) -> LayeredLimit:
+        """Return the layers of this network at infinite width."""
+        found = super().limit()
+        assert isinstance(found, LayeredLimit)
+        return found
+
     def group(self, name: str) -> str:
         """Return the part of the network that parameter `name` belongs to."""
         return "output" if name == "a" else "hidden"
-
-    def read_out(self, linear: Linear, features: Array) -> Array:
-        """Return the outputs: the inner product of `a` and the last features."""
-        outputs = linear("a", features)
-        return outputs if self.output_shape else outputs[..., 0]
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,11 @@ class SignedNetwork(Network):
         laws: dict[str, Law] = {f"W{i}": Gaussian((sizes[i - 1], sizes[i]), 2 / sizes[i]) for i in range(1, len(sizes))}
         laws["v"] = Balanced((sizes[-1],))
         return laws
+
+    def layered(self, activation: Activation, scales: Sequence[float], skips: Sequence[int] = ()) -> Graph:
+        """Return the graph of a chain of layers with these scales and skips."""
+        nodes = chain([f"W{i}" for i in range(1, len(scales) + 1)], activation, scales, skips)
+        return Graph(self.input_shape, nodes, "v", (len(nodes) - 1,), 1, self.trained_names, columns=True)
 
     def group(self, name: str) -> str:
         """Return the part of the network that parameter `name` belongs to."""
@@ -106,6 +124,13 @@ class SequenceNetwork(Network):
     def output_shape(self) -> tuple[int, ...]:
         """Shape of the outputs for one example: length by outputs."""
         return (self.length, self.outputs)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def layered(self, names: Sequence[tuple[str, str]]) -> Graph:
+        """Return the graph of recurrent layers with these recurrent and incoming weights, one behind the other."""
+        nodes = tuple(Recurrent(w, a, j - 1, RELU_CLOSED) for j, (w, a) in enumerate(names))
+        length, outputs = self.output_shape
+        shape = (self.input_shape[1],)
+        return Graph(shape, nodes, "B", (len(nodes) - 1,), outputs, self.trained_names, times=length)
 
     def scored(self, outputs: Array) -> Array:
         """Return steps 2..L: the first output does not depend on the recurrent weights."""

@@ -6,13 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from jaxtyping import Array
-
 from wideproof.errors import InputError
-from wideproof.networks.activations import RELU, SOFTPLUS, Activation
-from wideproof.networks.base import Forward, Linear, require_groups, require_positive
+from wideproof.networks.activations import RELU, SOFTPLUS, Named
+from wideproof.networks.base import require_groups, require_positive
 from wideproof.networks.families import SignedNetwork, SmoothNetwork
-from wideproof.networks.limit import LayeredLimit, LimitLayer
+from wideproof.networks.graph import Graph
 
 
 @final
@@ -40,11 +38,12 @@ class FullyConnected(SmoothNetwork):
     input_dim: int
     width: int
     depth: int
-    activation: Activation = SOFTPLUS
+    activation: Named = SOFTPLUS
     outputs: int = 1
     trained: tuple[str, ...] = ("hidden", "output")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth, outputs=self.outputs)
         require_groups(self, self.trained)
 
@@ -62,20 +61,9 @@ class FullyConnected(SmoothNetwork):
         """Return how many inputs a unit of each hidden layer has."""
         return [self.input_dim] + [self.width] * (self.depth - 1)
 
-    def forward(self, linear: Linear, x: Array) -> Forward:
-        """Compute outputs and `[x^(1), ..., x^(H)]`."""
-        scale = math.sqrt(self.activation.c_sigma / self.width)
-        features = []
-        for h in range(1, self.depth + 1):
-            x = scale * self.activation(linear(f"W{h}", x))
-            features.append(x)
-        return Forward(self.read_out(linear, x), features)
-
-    def limit(self) -> LayeredLimit:
-        """Return the layers of this network at infinite width."""
-        scale = math.sqrt(self.activation.c_sigma)
-        layers = tuple(LimitLayer(f"W{h}", False, scale) for h in range(1, self.depth + 1))
-        return LayeredLimit(self.activation, layers, "a")
+    def describe(self) -> Graph:
+        """Return the layers."""
+        return self.layered([math.sqrt(self.activation.c_sigma / self.width)] * self.depth)
 
 
 @final
@@ -105,6 +93,7 @@ class DeepReLU(SignedNetwork):
     trained: tuple[str, ...] = ("hidden",)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_positive(self, input_dim=self.input_dim, depth=self.depth)
         if isinstance(self.width, tuple) and len(self.width) != self.depth:
             raise InputError(
@@ -124,15 +113,6 @@ class DeepReLU(SignedNetwork):
         """Return the input dimension and the width of every layer."""
         return [self.input_dim, *self.widths]
 
-    def forward(self, linear: Linear, x: Array) -> Forward:
-        """Compute outputs and `[x_1, ..., x_L]`."""
-        features = []
-        for i in range(1, self.depth + 1):
-            x = RELU(linear(f"W{i}", x))
-            features.append(x)
-        return Forward(linear("v", x)[..., 0], features)
-
-    def limit(self) -> LayeredLimit:
-        """Return the layers of this network at infinite width; Gram parts grow with the widths."""
-        layers = (LimitLayer(f"W{i}", False, math.sqrt(2), m / 2) for i, m in enumerate(self.widths, 1))
-        return LayeredLimit(RELU, tuple(layers), "v", signs=True)
+    def describe(self) -> Graph:
+        """Return the layers."""
+        return self.layered(RELU, [1.0] * self.depth)

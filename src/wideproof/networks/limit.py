@@ -11,9 +11,18 @@ and the paper's own weight is $W^{(h)}$ times a constant, which multiplies its p
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from wideproof.errors import InputError
 from wideproof.networks.activations import Activation
+from wideproof.networks.graph import Graph, Node, Recurrent
+from wideproof.networks.maps import IDENTITY_MAP, Identity, Patches, same
+
+HOMOGENEOUS = ("relu", "relu_closed", "identity")
+NO_LIMIT = "this network has no known limit at infinite width"
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class LayeredLimit:
     @property
     def homogeneous(self) -> bool:
         """Whether the network scales with its input: then only correlations matter."""
-        return self.activation.name in ("relu", "relu_closed", "identity")
+        return self.activation.name in HOMOGENEOUS
 
 
 @dataclass(frozen=True)
@@ -65,3 +74,74 @@ class RecurrentLimit:
 
 
 Limit = LayeredLimit | RecurrentLimit
+
+
+def limit_of(graph: Graph, laws: Mapping[str, Any]) -> Limit:
+    r"""Return the limit of a network whose width grows: scale, skip and factor of each layer from graph and law.
+
+    A weight of variance $v$ is $\sqrt v$ times a standard one. Behind a homogeneous activation that is a factor of the
+    layer, and its part of the Gram matrix is multiplied by $1/v$; others need $v = 1$. A network with biases, strides,
+    pooling, a weight that is used twice or a skip from the input has no limit here.
+    """
+    from wideproof.networks.base import Balanced, Gaussian  # which imports this module
+
+    if isinstance(graph.nodes[0], Recurrent):
+        return _recurrent(graph, laws)
+    layers, windows = [], set()
+    for k, node in enumerate(graph.layers):
+        term = _single(node, k)
+        law = laws[term.weight]
+        if not isinstance(law, Gaussian):
+            raise InputError(f"{NO_LIMIT}: the weights of layer {k + 1} do not start as normal numbers")
+        variance, width = law.variance, _units(graph, law.shape)
+        if variance != 1 and node.activation.name not in HOMOGENEOUS:
+            raise InputError(f"{NO_LIMIT}: the weights of layer {k + 1} do not have variance 1")
+        windows.add(term.map)
+        scale = _width_free(node.scale * math.sqrt(variance * width), node.activation)
+        layers.append(LimitLayer(term.weight, node.skip is not None, scale, 1 / variance))
+    activations = {node.activation for node in graph.layers}
+    if len(activations) > 1 or len(windows) > 1 or graph.bias is not None:
+        raise InputError(f"{NO_LIMIT}: its layers differ, or it has biases")
+    if len({layer.name for layer in layers}) < len(layers) or graph.sites != (len(layers) - 1,):
+        raise InputError(f"{NO_LIMIT}: a weight is used twice, or the last layer is not what is read out")
+    read = laws[graph.read_out]
+    signs = isinstance(read, Balanced)
+    if not signs and read != Gaussian(read.shape, 1.0):
+        raise InputError(f"{NO_LIMIT}: its read-out does not have variance 1")
+    return LayeredLimit(activations.pop(), tuple(layers), graph.read_out, signs, _window(graph, windows.pop()))
+
+
+def _width_free(scale: float, activation: Activation) -> float:
+    r"""Take away what rounding left of the width, where the number or its ratio to $\sqrt{c_\sigma}$ is a short one."""
+    root = math.sqrt(activation.c_sigma)
+    for unit in (root, 1.0):
+        short = float(f"{scale / unit:.12g}")
+        if abs(short * unit - scale) <= 8e-16 * scale:
+            return short * unit
+    return scale
+
+
+def _units(graph: Graph, shape: tuple[int, ...]) -> int:
+    return shape[1] if graph.columns else shape[0]
+
+
+def _single(node: Node, k: int) -> Any:
+    term, *others = node.terms
+    if others or term.weight is None or term.source != k - 1 or node.skip not in (None, k - 1) or node.skip == -1:
+        raise InputError(f"{NO_LIMIT}: layer {k + 1} is more than one weight behind the layer before it")
+    return term
+
+
+def _window(graph: Graph, phi: Identity) -> int | None:
+    if phi == IDENTITY_MAP and not graph.images:
+        return None
+    if not isinstance(phi, Patches) or len(phi.size) > 1 or phi != same(phi.positions, max(phi.size)):
+        raise InputError(f"{NO_LIMIT}: known are windows in one dimension, of an odd size and with stride 1")
+    return max(phi.size)
+
+
+def _recurrent(graph: Graph, laws: Mapping[str, Any]) -> RecurrentLimit:
+    nodes = [node for node in graph.nodes if isinstance(node, Recurrent)]
+    read, hidden = laws[graph.read_out].variance, laws[nodes[0].recurrent].variance
+    names = (tuple(node.recurrent for node in nodes), tuple(node.incoming for node in nodes))
+    return RecurrentLimit(*names, graph.read_out, read / hidden, read)

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import jax.numpy as jnp
-from jaxtyping import Array
-
-from wideproof.networks.activations import RELU_CLOSED
-from wideproof.networks.base import Forward, Gaussian, Law, Linear, require_groups, require_positive
+from wideproof.networks.base import Gaussian, Law, require_groups, require_positive
 from wideproof.networks.families import SequenceNetwork
-from wideproof.networks.limit import RecurrentLimit
+from wideproof.networks.graph import Graph
 
 
 @final
@@ -59,14 +55,9 @@ class ElmanRNN(SequenceNetwork):
         """Return the part of the network that parameter `name` belongs to."""
         return {"W": "recurrent", "A": "input", "B": "output"}[name]
 
-    def forward(self, linear: Linear, x: Array) -> Forward:
-        """Compute outputs `n x L x d` and `[h]`, the hidden states `n x L x m` of the one recurrent layer."""
-        h = _recur(linear, "W", linear("A", x))
-        return Forward(linear("B", h), [h])
-
-    def limit(self) -> RecurrentLimit:
-        """Return the layer of this network at infinite width; Gram parts of W and A grow with the width."""
-        return RecurrentLimit(("W",), ("A",), "B", self.width / (2 * self.outputs), 1 / self.outputs)
+    def describe(self) -> Graph:
+        """Return the layer."""
+        return self.layered([("W", "A")])
 
 
 @final
@@ -118,24 +109,6 @@ class DeepRNN(SequenceNetwork):
             return "output"
         return "recurrent" if name[0] == "W" else "input" if name == "A1" else "between"
 
-    def forward(self, linear: Linear, x: Array) -> Forward:
-        """Compute outputs `n x L x d` and the hidden states `n x L x m` of each recurrent layer."""
-        features = []
-        for j in range(1, self.depth + 1):
-            x = _recur(linear, f"W{j}", linear(f"A{j}", x))
-            features.append(x)
-        return Forward(linear("B", x), features)
-
-    def limit(self) -> RecurrentLimit:
-        """Return the layers of this network at infinite width; Gram parts of the hidden weights grow with the width."""
-        layers = range(1, self.depth + 1)
-        recurrent, inputs = tuple(f"W{j}" for j in layers), tuple(f"A{j}" for j in layers)
-        return RecurrentLimit(recurrent, inputs, "B", self.width / (2 * self.outputs), 1 / self.outputs)
-
-
-def _recur(linear: Linear, name: str, drive: Array) -> Array:
-    r"""Run $h_\ell = \phi(W h_{\ell-1} + d_\ell)$ from $h_0 = 0$: one use of $W$ per step from the second on."""
-    steps = [RELU_CLOSED(drive[:, 0])]
-    for t in range(1, drive.shape[1]):
-        steps.append(RELU_CLOSED(linear(name, steps[-1]) + drive[:, t]))
-    return jnp.stack(steps, axis=1)
+    def describe(self) -> Graph:
+        """Return the layers."""
+        return self.layered([(f"W{j}", f"A{j}") for j in range(1, self.depth + 1)])

@@ -9,6 +9,7 @@ from typing import Any
 from wideproof.errors import InputError
 from wideproof.networks.activations import Activation, get_activation
 from wideproof.networks.base import Network
+from wideproof.networks.described import Described
 from wideproof.networks.fully_connected import DeepReLU, FullyConnected
 from wideproof.networks.recurrent import DeepRNN, ElmanRNN
 from wideproof.networks.residual import ConvResidual, Residual, ResidualReLU
@@ -37,6 +38,8 @@ def to_config(network: Network) -> dict[str, Any]:
     >>> to_config(DeepReLU(input_dim=3, width=8, depth=2))["width"]
     8
     """
+    if isinstance(network, Described):
+        return network.to_config()
     config: dict[str, Any] = {"network": network.name}
     for field in dataclasses.fields(network):
         value = getattr(network, field.name)
@@ -51,6 +54,8 @@ def from_config(config: Mapping[str, Any]) -> Network:
     >>> from_config(to_config(network)) == network
     True
     """
+    if config["network"] == Described.name:
+        return Described.from_config(config)
     return _make(_kind(config["network"]), {key: value for key, value in config.items() if key != "network"})
 
 

@@ -6,14 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-import jax.numpy as jnp
-from jaxtyping import Array, Float
-
 from wideproof.errors import InputError
-from wideproof.networks.activations import RELU_CLOSED, SOFTPLUS, Activation
-from wideproof.networks.base import Forward, Linear, Network, require_groups, require_positive
+from wideproof.networks.activations import RELU_CLOSED, SOFTPLUS, Named
+from wideproof.networks.base import Network, require_groups, require_positive
 from wideproof.networks.families import SignedNetwork, SmoothNetwork
-from wideproof.networks.limit import LayeredLimit, LimitLayer
+from wideproof.networks.graph import Graph
+from wideproof.networks.maps import same
 
 
 @final
@@ -39,12 +37,13 @@ class Residual(SmoothNetwork):
     input_dim: int
     width: int
     depth: int
-    activation: Activation = SOFTPLUS
+    activation: Named = SOFTPLUS
     c_res: float = 0.5
     outputs: int = 1
     trained: tuple[str, ...] = ("hidden", "output")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth, outputs=self.outputs)
         _require_scale(self, "c_res", self.c_res)
         require_groups(self, self.trained)
@@ -63,19 +62,11 @@ class Residual(SmoothNetwork):
         """Return how many inputs a unit of each hidden layer has."""
         return [self.input_dim] + [self.width] * (self.depth - 1)
 
-    def forward(self, linear: Linear, x: Array) -> Forward:
-        """Compute outputs and `[x^(1), ..., x^(H)]`."""
-        x = math.sqrt(self.activation.c_sigma / self.width) * self.activation(linear("W1", x))
-        features = [x]
-        scale = self.c_res / (self.depth * math.sqrt(self.width))
-        for h in range(2, self.depth + 1):
-            x = x + scale * self.activation(linear(f"W{h}", x))
-            features.append(x)
-        return Forward(self.read_out(linear, x), features)
-
-    def limit(self) -> LayeredLimit:
-        """Return the layers of this network at infinite width."""
-        return LayeredLimit(self.activation, _smooth_layers(self.activation, self.depth, self.c_res), "a")
+    def describe(self) -> Graph:
+        """Return the layers."""
+        inner = self.c_res / (self.depth * math.sqrt(self.width))
+        scales = [math.sqrt(self.activation.c_sigma / self.width)] + [inner] * (self.depth - 1)
+        return self.layered(scales, skips=range(1, self.depth))
 
 
 @final
@@ -109,12 +100,13 @@ class ConvResidual(SmoothNetwork):
     width: int
     depth: int
     filter_size: int = 3
-    activation: Activation = SOFTPLUS
+    activation: Named = SOFTPLUS
     c_res: float = 0.5
     outputs: int = 1
     trained: tuple[str, ...] = ("hidden", "output")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_positive(
             self, channels=self.channels, pixels=self.pixels, width=self.width, depth=self.depth,
             filter_size=self.filter_size, outputs=self.outputs,
@@ -141,36 +133,11 @@ class ConvResidual(SmoothNetwork):
         """Return how many inputs a unit of each hidden layer has."""
         return [self.filter_size * c for c in [self.channels] + [self.width] * (self.depth - 1)]
 
-    def forward(self, linear: Linear, x: Array) -> Forward:
-        """Compute outputs and `[x^(1), ..., x^(H)]`, each `n x m x p`."""
-        x = jnp.swapaxes(x, -1, -2)  # pixels before channels: the contraction is over the last axis
-        x = math.sqrt(self.activation.c_sigma / self.width) * self.activation(
-            linear("W1", patches(x, self.filter_size))
-        )
-        features = [jnp.swapaxes(x, -1, -2)]
-        scale = self.c_res / (self.depth * math.sqrt(self.width))
-        for h in range(2, self.depth + 1):
-            x = x + scale * self.activation(linear(f"W{h}", patches(x, self.filter_size)))
-            features.append(jnp.swapaxes(x, -1, -2))
-        flat = features[-1].reshape(*x.shape[:-2], self.width * self.pixels)
-        return Forward(self.read_out(linear, flat), features)
-
-    def limit(self) -> LayeredLimit:
-        """Return the layers of this network at infinite width."""
-        layers = _smooth_layers(self.activation, self.depth, self.c_res)
-        return LayeredLimit(self.activation, layers, "a", window=self.filter_size)
-
-
-def patches(x: Float[Array, "n p c"], size: int) -> Float[Array, "n p cq"]:
-    r"""Gather the `size` pixels around each pixel, channel by channel: $\phi$ of Du et al. (2019), Section 7.
-
-    >>> patches(jnp.arange(1.0, 4.0).reshape(1, 3, 1), 3)[0].tolist()
-    [[0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 0.0]]
-    """
-    pixels, half = x.shape[-2], size // 2
-    padded = jnp.pad(x, [(0, 0)] * (x.ndim - 2) + [(half, half), (0, 0)])
-    shifted = [padded[..., o : o + pixels, :] for o in range(size)]
-    return jnp.stack(shifted, axis=-1).reshape(*x.shape[:-1], -1)
+    def describe(self) -> Graph:
+        """Return the layers."""
+        inner = self.c_res / (self.depth * math.sqrt(self.width))
+        scales = [math.sqrt(self.activation.c_sigma / self.width)] + [inner] * (self.depth - 1)
+        return self.layered(scales, skips=range(1, self.depth), phi=same((self.pixels,), self.filter_size))
 
 
 @final
@@ -202,6 +169,7 @@ class ResidualReLU(SignedNetwork):
     trained: tuple[str, ...] = ("hidden",)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth)
         self.require_balanced()
         if self.residual_scale is not None and not (math.isfinite(self.residual_scale) and self.residual_scale >= 0):
@@ -217,28 +185,9 @@ class ResidualReLU(SignedNetwork):
         """Return the input dimension and the width of every layer."""
         return [self.input_dim] + [self.width] * (self.depth + 1)
 
-    def forward(self, linear: Linear, x: Array) -> Forward:
-        """Compute outputs and `[x_1, ..., x_{L+1}]`."""
-        x = RELU_CLOSED(linear("W1", x))
-        features = [x]
-        for i in range(2, self.depth + 1):
-            x = x + self.theta * RELU_CLOSED(linear(f"W{i}", x))
-            features.append(x)
-        x = RELU_CLOSED(linear(f"W{self.depth + 1}", x))
-        features.append(x)
-        return Forward(linear("v", x)[..., 0], features)
-
-    def limit(self) -> LayeredLimit:
-        """Return the layers of this network at infinite width; Gram parts grow with the width."""
-        root, factor = math.sqrt(2), self.width / 2
-        inner = (LimitLayer(f"W{i}", True, self.theta * root, factor) for i in range(2, self.depth + 1))
-        layers = (LimitLayer("W1", False, root, factor), *inner, LimitLayer(f"W{self.depth + 1}", False, root, factor))
-        return LayeredLimit(RELU_CLOSED, layers, "v", signs=True)
-
-
-def _smooth_layers(activation: Activation, depth: int, c_res: float) -> tuple[LimitLayer, ...]:
-    inner = (LimitLayer(f"W{h}", True, c_res / depth) for h in range(2, depth + 1))
-    return (LimitLayer("W1", False, math.sqrt(activation.c_sigma)), *inner)
+    def describe(self) -> Graph:
+        """Return the layers."""
+        return self.layered(RELU_CLOSED, [1.0, *[self.theta] * (self.depth - 1), 1.0], skips=range(1, self.depth))
 
 
 def _require_scale(network: Network, key: str, value: float) -> None:

@@ -21,7 +21,7 @@ from wideproof.errors import InputError
 from wideproof.networks import Network, from_config
 from wideproof.proving.choosing import Choice, scaled
 from wideproof.proving.estimates import Estimate
-from wideproof.proving.model import CERTIFICATE, RUN
+from wideproof.proving.predictor import CERTIFICATE, RUN
 from wideproof.proving.proof import Ratio
 from wideproof.storage import read_json, write_json
 from wideproof.training import Recipe, Run
@@ -41,7 +41,11 @@ def require_same_problem(folder: Path, network: Network, data: AnyDataset) -> No
     if not (folder / CERTIFICATE).exists():
         return
     old = load_certificate(folder / CERTIFICATE)
-    if old.network != network or not np.array_equal(old.x, data.x) or not np.array_equal(old.y, data.y):
+    if (
+        old.graph.to_dict() != network.graph.to_dict()
+        or not np.array_equal(old.x, data.x)
+        or not np.array_equal(old.y, data.y)
+    ):
         raise _another_problem(folder)
 
 

@@ -17,7 +17,7 @@ from wideproof.data.audit import Audit
 from wideproof.data.repeats import Distinct, distinct
 from wideproof.networks import Network
 from wideproof.proving.estimates import Estimate
-from wideproof.proving.model import Model
+from wideproof.proving.predictor import Predictor
 from wideproof.report import proof_words
 from wideproof.training import Run
 
@@ -54,6 +54,7 @@ class Proof:
     notes : how the table was read and what was chosen, one sentence each.
     seconds : for each stage.
     folder : where run, certificate and report lie.
+    given : what the weights are called, where they came with a model and nothing was trained.
     """
 
     data: AnyDataset
@@ -70,6 +71,7 @@ class Proof:
     folder: Path | None
     estimates: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
+    given: str = ""
 
     @property
     def _confirmed(self) -> bool:
@@ -107,12 +109,12 @@ class Proof:
         return 0 if self.proved else 1 if self.impossible else 2
 
     @property
-    def model(self) -> Model:
+    def model(self) -> Predictor:
         """The network with the weights that the statement is about."""
         params = self.certificate.params if self.certificate else self.run.params if self.run else None
         if params is None:
             raise ValueError("nothing was trained, so there is nothing to predict with")
-        return Model(self.network, params, self.data)
+        return Predictor(self.network, params, self.data)
 
     def predict(self, rows: Any) -> np.ndarray:
         """Return classes (their names) or numbers (in the target's own units) for new rows.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ import numpy as np
 
 from wideproof.certificates.anchor import DENSE
 from wideproof.certificates.attempt import Attempt, Obstacle
+from wideproof.certificates.balance import balanced
 from wideproof.certificates.certifying import certify, scored
 from wideproof.certificates.polishing import Polished, fit_read_out, polish
 from wideproof.data import AnyDataset, audit, load, prepare
@@ -29,7 +31,7 @@ from wideproof.precision import double
 from wideproof.proving import folders
 from wideproof.proving.choosing import Choice, choose
 from wideproof.proving.estimates import score
-from wideproof.proving.model import CERTIFICATE, RUN, Model
+from wideproof.proving.predictor import CERTIFICATE, RUN, Predictor
 from wideproof.proving.proof import Proof, Ratio
 from wideproof.training import Progress, Recipe, Run, Status, extend, train
 from wideproof.training.train import begin
@@ -44,7 +46,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass
-class _Job:
+class Job:
     """What all stages share: where the proof lies, who is told, how long each stage took."""
 
     folder: Path
@@ -56,6 +58,7 @@ class _Job:
 
     @contextmanager
     def stage(self, name: str, words: str) -> Iterator[None]:
+        """Tell what begins, and count its seconds."""
         self.tell(words)
         start = time.perf_counter()
         try:
@@ -125,7 +128,7 @@ def prove(
     tell = stage or (lambda text: None)
     recipe = Recipe(steps=2048 if steps is None else steps, seed=seed,
                     step_size="safe" if step_size == "auto" else step_size)  # fmt: skip
-    job = _Job(Path(folder), recipe, sharp, tell, progress)
+    job = Job(Path(folder), recipe, sharp, tell, progress)
     with job.stage("loading", "loading the data"):
         data = load(source, target=target, **loading)
         data, kept_out = _split(data, holdout)
@@ -165,7 +168,7 @@ def _split(data: AnyDataset, share: float) -> tuple[AnyDataset, AnyDataset | Non
 
 
 def _chosen(
-    job: _Job,
+    job: Job,
     data: AnyDataset,
     network: str | Network | None,
     asked: dict[str, Any],
@@ -193,7 +196,7 @@ def _counting(tell: Tell) -> Callable[[int, int, str], None]:
     return lambda done, total, text: tell(f"looking at candidate {done + 1} of {total}: {text}")
 
 
-def _impossible(job: _Job, data: AnyDataset) -> Proof:
+def _impossible(job: Job, data: AnyDataset) -> Proof:
     """Certify that zero loss does not exist: then any network stands for all of them."""
     from wideproof.networks import build
     from wideproof.planning.candidates import kind_of
@@ -203,11 +206,11 @@ def _impossible(job: _Job, data: AnyDataset) -> Proof:
     network = build(name, data.input_shape, data.target_shape, **sizes)
     with job.stage("certifying", "certifying that zero loss is impossible"):
         attempt = certify(network, network.init(job.recipe.seed), data, require_zero=True)
-    verdict = _verified(job, attempt)
+    verdict = verified(job, attempt)
     return Proof(data, None, network, None, (), None, attempt, verdict, {}, None, job.seconds, job.folder)
 
 
-def _attempt(job: _Job, choice: Choice) -> Proof:
+def _attempt(job: Job, choice: Choice) -> Proof:
     """Train what was chosen, polish it, certify it, and have it verified."""
     ready, network = choice.data, choice.network
     folders.require_same_problem(job.folder, network, ready)
@@ -218,11 +221,12 @@ def _attempt(job: _Job, choice: Choice) -> Proof:
     with job.stage("training", "training"):
         run, looks, first = _train(job, network, ready, recipe)
     with job.stage("certifying", "certifying"):
-        attempt, polished = _certify(job, network, run, ready, looks[-1] if looks else None)
-    verdict = _verified(job, attempt)
+        here = looks and looks[-1].ratio.step == run.step
+        attempt, polished = certified(job, network, run, ready, looks[-1].ratio.h if here else math.inf)
+    verdict = verified(job, attempt)
     with job.stage("comparing", "comparing with the prediction"):
         audited = audit(ready, margin="never") if ready.n <= AUDITED else None
-        eigenvalues, predicted = _spectra(run, ready, first, attempt)
+        eigenvalues, predicted = spectra(run, ready, first, attempt)
     notes = (*(ready.encoding.notes if ready.encoding is not None else ()), *choice.notes)
     estimates = () if choice.estimate is None else (choice.estimate,)
     return Proof(
@@ -237,7 +241,7 @@ class _Look:
     attempt: Attempt | None = None
 
 
-def _train(job: _Job, network: Network, data: AnyDataset, recipe: Recipe) -> tuple[Run, list[_Look], Attempt | None]:
+def _train(job: Job, network: Network, data: AnyDataset, recipe: Recipe) -> tuple[Run, list[_Look], Attempt | None]:
     """Train in doubling segments, with a look at the proof ratio after each where that is cheap, or all at once."""
     place = job.folder / RUN
     looks = [_Look(ratio) for ratio in folders.read_ratios(job.folder)]
@@ -282,14 +286,15 @@ def _moved(run: Run) -> float:
     return float(np.sqrt(sum(float(s) for s in squares)))
 
 
-def _certify(
-    job: _Job, network: Network, run: Run, data: AnyDataset, last: _Look | None
+def certified(
+    job: Job, network: Network, run: Run, data: AnyDataset, h: float, weights: str = "the trained weights"
 ) -> tuple[Attempt, Polished | None]:
+    """Certify the weights of a run whose proof ratio is about `h`, polished where that is needed."""
     about: dict[str, Any] = {
-        "anchor": "the trained weights", "seed": run.recipe.seed, "steps": run.step, "step_size": run.step_size,
+        "anchor": weights, "seed": run.recipe.seed, "steps": run.step, "step_size": run.step_size,
         "moved": _moved(run), "preparation": [str(step) for step in data.preparation],
     }  # fmt: skip
-    if last is not None and last.ratio.step == run.step and last.ratio.h < 0.5:
+    if h < 0.5:
         attempt = certify(network, run.params, data, sharp=job.sharp, about=about)
         if attempt.passed:
             return attempt, None
@@ -303,10 +308,11 @@ def _certify(
     job.tell("polishing")
     found = _polished(network, run, data)
     about |= {
-        "anchor": "the trained and polished weights",
+        "anchor": f"{weights}, polished",
         "polishing": {"steps": found.steps, "moved": found.moved, "weights": found.kind},
     }
-    return certify(network, found.params, data, sharp=job.sharp, about=about), found
+    even = balanced(network.graph, found.params, data.y)
+    return certify(network, even or found.params, data, sharp=job.sharp, about=about), found
 
 
 def _polished(network: Network, run: Run, data: AnyDataset) -> Polished:
@@ -326,7 +332,8 @@ def _polished(network: Network, run: Run, data: AnyDataset) -> Polished:
     return min(stalled, key=lambda found: found.residuals[-1])
 
 
-def _verified(job: _Job, attempt: Attempt) -> Any:
+def verified(job: Job, attempt: Attempt) -> Any:
+    """Write the certificate, and return what the independent verifier says of it; `None` where there is none."""
     if attempt.certificate is None:
         return None
     from wideproof_verify import verify
@@ -337,7 +344,7 @@ def _verified(job: _Job, attempt: Attempt) -> Any:
         return verify(place)
 
 
-def _spectra(
+def spectra(
     run: Run, data: AnyDataset, first: Attempt | None, attempt: Attempt
 ) -> tuple[dict[str, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
     """Return the Gram matrix's eigenvalues at both ends, and the loss that the first one predicts."""
@@ -357,6 +364,6 @@ def _spectra(
 def _with_held_out(proof: Proof, kept_out: AnyDataset | None) -> Proof:
     if kept_out is None or proof.run is None:
         return proof
-    model = Model(proof.network, proof.model.params, dataclasses.replace(proof.data, encoding=None))
+    model = Predictor(proof.network, proof.model.params, dataclasses.replace(proof.data, encoding=None))
     found = score(kept_out, model.outputs(kept_out.x), "held out")
     return dataclasses.replace(proof, estimates=(*proof.estimates, found))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from wideproof.proving.model import Model
+    from wideproof.proving.predictor import Predictor
 
 
-def predictions_csv(model: Model, rows: Any) -> str:
+def predictions_csv(model: Predictor, rows: Any) -> str:
     """Return a CSV with a prediction for each row; for classes also the network's outputs."""
     outputs = model.outputs(rows)
     flat = np.asarray(outputs).reshape(len(outputs), -1)

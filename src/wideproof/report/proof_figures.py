@@ -312,7 +312,7 @@ def _lengths(proof: Proof) -> list[tuple[str, float, str]]:
     if proof.run is not None:
         trained = [proof.run.initial[name] for name in proof.network.trained_names]
         size = float(np.sqrt(sum(float(np.sum(np.square(np.asarray(weight, float)))) for weight in trained)))
-        found.append(("initial weights", size, TEXT))
+        found.append((proof.given or "initial weights", size, TEXT))
     if proof.ratios:
         found.append(("moved by training", proof.ratios[-1].moved, RUN))
     if proof.polished is not None and proof.polished.steps:

@@ -161,11 +161,13 @@ def headline(proof: Proof) -> str:
 def _weights(proof: Proof) -> str:
     """Say which weights, and how far polishing moved them in units of their length."""
     polished = proof.polished
+    plain = "the trained weights" if proof.run is not None and proof.run.step else "the initial weights"
     if polished is None or not polished.steps or proof.run is None:
-        return "the trained weights" if proof.run is not None and proof.run.step else "the initial weights"
+        return proof.given or plain
     trained = [np.asarray(proof.run.params[key], float) for key in proof.network.trained_names]
     size = float(np.sqrt(sum(float(np.sum(np.square(weight))) for weight in trained)))
-    return f"the trained weights, polished by {shown(100 * polished.moved / size, 2, ROUND_CEILING)} % of their length"
+    moved = shown(100 * polished.moved / size, 2, ROUND_CEILING)
+    return f"{proof.given or 'the trained weights'}, polished by {moved} % of their length"
 
 
 def anchor(proof: Proof) -> str:
@@ -173,7 +175,9 @@ def anchor(proof: Proof) -> str:
     steps = 0 if proof.run is None else proof.run.step
     polished = 0 if proof.polished is None else proof.polished.steps
     if not steps and not polished:
-        return "the initial weights, before any training"
+        return proof.given or "the initial weights, before any training"
+    if proof.given:
+        return f"{proof.given} after {_polishing(proof)} (polishing)"
     parts = [f"{counted(steps, 'step')} of training"] * bool(steps)
     parts += [f"{_polishing(proof)} (polishing)"] if polished else []
     return f"the weights after {' and '.join(parts)}"
@@ -327,9 +331,11 @@ def commands(proof: Proof) -> list[str]:
 
 def training(proof: Proof) -> list[tuple[str, str]]:
     """Return how the weights came about, as pairs of a name and a value."""
-    run, polished = proof.run, proof.polished
+    run = proof.run
     if run is None:
         return []
+    if proof.given:
+        return [("weights", proof.given), *_polished(proof)]
     recipe = run.recipe
     method = "gradient descent" if recipe.batch is None else f"SGD, batches of {recipe.batch}"
     rows = [
@@ -343,13 +349,18 @@ def training(proof: Proof) -> list[tuple[str, str]]:
     ]  # fmt: skip
     if proof.ratios:
         rows.append(("distance moved", shown(proof.ratios[-1].moved)))
-    if polished is not None:
-        rows += [
-            ("polishing steps", str(polished.steps)),
-            ("moved by polishing", shown(polished.moved)),
-            ("error before and after", f"{shown(polished.residuals[0], 3)} → {shown(polished.residuals[-1], 3)}"),
-        ]
-    return rows
+    return rows + _polished(proof)
+
+
+def _polished(proof: Proof) -> list[tuple[str, str]]:
+    polished = proof.polished
+    if polished is None:
+        return []
+    return [
+        ("polishing steps", str(polished.steps)),
+        ("moved by polishing", shown(polished.moved)),
+        ("error before and after", f"{shown(polished.residuals[0], 3)} → {shown(polished.residuals[-1], 3)}"),
+    ]
 
 
 def assumptions(proof: Proof) -> list[str]:

@@ -167,11 +167,12 @@ def train_many(
 
 
 @double
-def begin(network: Network, data: AnyDataset, recipe: Recipe) -> Run:
-    """Return the run at step 0: initial weights drawn, step size decided, nothing trained."""
+def begin(network: Network, data: AnyDataset, recipe: Recipe, weights: Mapping[str, np.ndarray] | None = None) -> Run:
+    """Return the run at step 0: initial weights drawn, or as given; step size decided, nothing trained."""
     _require_fit(network, data, recipe)
     with jax.default_device(jax.devices("cpu")[0]):  # the same start on every device, without a launch per operation
-        initial = {name: np.asarray(weight) for name, weight in network.init(recipe.seed, recipe.precision).items()}
+        drawn = network.init(recipe.seed, recipe.precision) if weights is None else weights
+        initial = {name: np.asarray(weight, recipe.precision) for name, weight in drawn.items()}
         trained = {name: jnp.asarray(initial[name]) for name in network.trained_names}
         carry = start(recipe, trained, jnp.ones((), recipe.precision))
         optimizer = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(carry.optimizer))
@@ -200,7 +201,7 @@ def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
             f"{network} has {_entries(network):.2g} weights, and training them takes about {needed / 1e9:.3g} GB where "
             f"this machine has {there / 1e9:.3g} GB: take a smaller width or depth"
         )
-    if network.input_shape != data.input_shape:
+    if not network.takes(data.input_shape):
         raise InputError(
             f"{network.name} takes examples of shape {network.input_shape} and '{data.name}' has {data.input_shape}: "
             "build the network for this data"

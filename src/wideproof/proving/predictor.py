@@ -11,17 +11,15 @@ import numpy as np
 
 from wideproof.certificates.certificate import load_certificate
 from wideproof.data import AnyDataset, apply, encode, restore_targets
-from wideproof.data.packing import unpack
 from wideproof.errors import InputError
 from wideproof.networks import Network
-from wideproof.storage import read_tensors
 from wideproof.training import Run
 
 RUN, CERTIFICATE = "run", "certificate"
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class Predictor:
     """A network, its weights, and the data set whose encoding and preparation new rows get."""
 
     network: Network
@@ -29,18 +27,17 @@ class Model:
     data: AnyDataset
 
     @staticmethod
-    def load(folder: str | Path) -> Model:
+    def load(folder: str | Path) -> Predictor:
         """Read the network of a proof from the folder that `prove` wrote, with the certified or the trained weights."""
         folder = Path(folder)
         if not (folder / RUN).is_dir():
             raise InputError(f"{folder} holds no proof with a trained network: give the folder that `prove` wrote")
-        data = unpack(*read_tensors(folder / RUN / "data.safetensors"))
+        run = Run.load(folder / RUN)
         if (folder / CERTIFICATE).is_dir():
             certificate = load_certificate(folder / CERTIFICATE)
             if certificate.theorem == "descent":
-                return Model(certificate.network, certificate.params, data)
-        run = Run.load(folder / RUN)
-        return Model(run.network, run.params, run.data)
+                return Predictor(run.network, certificate.params, run.data)
+        return Predictor(run.network, run.params, run.data)
 
     def outputs(self, rows: Any) -> np.ndarray:
         """Return the network's outputs for new rows, in the units of the targets."""
@@ -57,17 +54,18 @@ class Model:
         >>> from wideproof.networks import FullyConnected
         >>> network = FullyConnected(input_dim=2, width=8, depth=1)
         >>> data = Dataset(np.eye(2), [1, -1], "binary", classes=("no", "yes"))
-        >>> Model(network, network.init(0), data).predict(np.eye(2)).shape
+        >>> Predictor(network, network.init(0), data).predict(np.eye(2)).shape
         (2,)
         """
         outputs = self.outputs(rows)
-        return outputs if self.data.task == "regression" else self.classes_of(outputs)
+        return self.classes_of(outputs) if self.data.classes or self.data.task != "regression" else outputs
 
     def classes_of(self, outputs: np.ndarray) -> np.ndarray:
         """Return the names of the classes that the outputs stand for."""
         if self.network.data_kind == "sequences":
             outputs = outputs[:, -1]
         flat = outputs.reshape(len(outputs), -1)
-        which = (flat[:, 0] > 0).astype(int) if self.data.task == "binary" else flat.argmax(axis=1)
+        middle = 0.5 if self.data.task == "regression" else 0.0  # labels that a model has as 0 and 1
+        which = (flat[:, 0] > middle).astype(int) if flat.shape[1] == 1 else flat.argmax(axis=1)
         plain = ("-1", "1") if self.data.task == "binary" else tuple(map(str, range(flat.shape[1])))
         return np.asarray(self.data.classes or plain)[which]

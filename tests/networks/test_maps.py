@@ -1,0 +1,234 @@
+r"""The maps in front of weights, in both packages: against matrices written out, adjoints, $\kappa$ and $\omega$."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
+
+from tests.networks.written import settled, written
+from wideproof.certificates.enclosure import Ball, exact
+from wideproof.certificates.passes import reading, returning
+from wideproof.certificates.tangents import operator_norm
+from wideproof.errors import InputError
+from wideproof.networks.maps import (
+    FLAT,
+    IDENTITY_MAP,
+    ONES,
+    Average,
+    Patches,
+    map_from_dict,
+    map_to_dict,
+    same,
+)
+from wideproof_verify import bounds, networks
+from wideproof_verify.arithmetic import balls
+from wideproof_verify.graphs import Phi
+from wideproof_verify.near import Near
+
+# A map and the grid of the value that it reads.
+WINDOWS: dict[str, Any] = {
+    "same": same((6,), 3),
+    "wider than the grid": same((2,), 5),
+    "one place": Patches((4,), (1,), (1,), ((0, 0),)),
+    "strided": Patches((7,), (3,), (2,), ((0, 0),)),
+    "gaps": Patches((9,), (2,), (4,), ((1, 1),)),
+    "uneven padding": Patches((5,), (3,), (1,), ((2, 0),)),
+    "the rest is left over": Patches((8,), (3,), (2,), ((0, 0),)),
+    "2-D": same((4, 3), 3),
+    "2-D strided": Patches((5, 4), (3, 2), (2, 1), ((1, 1), (0, 1))),
+    "2-D one place": Patches((2, 3), (1, 1), (1, 1), ((0, 0), (0, 0))),
+    "2-D large": Patches((2, 2), (3, 3), (1, 1), ((2, 2), (2, 2))),
+}
+AVERAGES: dict[str, Any] = {
+    "average": Average((6,), (2,), (2,), ((0, 0),)),
+    "average, overlapping": Average((5,), (3,), (1,), ((0, 1),)),
+    "average, 2-D": Average((4, 4), (2, 2), (2, 2), ((0, 0), (0, 0))),
+    "average, 2-D uneven": Average((3, 5), (3, 2), (1, 3), ((1, 1), (1, 0))),
+}
+CASES: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "identity": (IDENTITY_MAP, ()),
+    "identity on a grid": (IDENTITY_MAP, (2, 3)),
+    "flat": (FLAT, (3,)),
+    "flat, 2-D": (FLAT, (2, 3)),
+    "flat vector": (FLAT, ()),
+    **{name: (phi, phi.positions) for name, phi in (WINDOWS | AVERAGES).items()},
+}
+FEATURES = 2
+each = pytest.mark.parametrize("name", CASES)
+
+
+def stated(phi: Any, grid: tuple[int, ...]) -> Phi:
+    """The verifier's own."""
+    made = settled(phi, grid)
+    if not made.size:
+        return Phi(made.kind, phi.grid(grid))
+    return Phi(made.kind, phi.grid(grid), grid, made.size, made.stride, made.padding)
+
+
+def matrix(phi: Any, grid: tuple[int, ...], features: int = FEATURES) -> np.ndarray:
+    found, divisor, _ = written(settled(phi, grid), features)
+    return found / divisor
+
+
+@each
+def test_gather_is_the_matrix_in_jax_and_numpy(rng, name):
+    phi, grid = CASES[name]
+    x = rng.standard_normal((3, *([math.prod(grid)] if grid else []), FEATURES))
+    truth = x.reshape(3, -1) @ matrix(phi, grid).T
+    for xp in (np, jnp):
+        found = np.asarray(phi.gather(xp.asarray(x)))
+        np.testing.assert_allclose(found.reshape(3, -1), truth, rtol=0, atol=1e-14)
+    assert phi.gather(x).reshape(3, -1).shape[1] == len(truth[0])
+    assert math.prod(phi.grid(grid)) == written(settled(phi, grid), FEATURES)[2]
+
+
+@each
+def test_readings_and_their_adjoints(rng, name):
+    r"""$\langle \varphi(x), y \rangle = \langle x, \varphi^*(y) \rangle$ in the prover and, twice, in the verifier."""
+    phi, grid = CASES[name]
+    positions, truth = math.prod(grid), matrix(phi, grid)
+    x = rng.standard_normal((3, positions, FEATURES))
+    forward = reading(exact(x, True), phi, 0)
+    np.testing.assert_allclose(forward.mid.reshape(3, -1), x.reshape(3, -1) @ truth.T, rtol=0, atol=1e-14)
+    y = rng.standard_normal((3, 2, *forward.mid.shape[1:]))  # with an axis for outputs
+    back = returning(exact(y, True), phi, positions)
+    np.testing.assert_allclose(back.mid.reshape(6, -1), y.reshape(6, -1) @ truth, rtol=0, atol=1e-13)
+    inner = np.einsum("npf,ncpf->nc", forward.mid, y)
+    np.testing.assert_allclose(inner, np.einsum("npf,ncpf->nc", x, back.mid), atol=1e-12)
+    other = stated(phi, grid)
+    for lift in (balls, Near):
+        seen = networks.read(lift(x.transpose(2, 0, 1)), other)  # features, examples, positions
+        np.testing.assert_allclose(_numbers(seen).transpose(1, 2, 0), forward.mid, rtol=0, atol=1e-14)
+        given = lift(np.ascontiguousarray(y.transpose(3, 1, 0, 2)))  # features, outputs, examples, positions
+        pulled = networks.pull(given, other, positions)
+        np.testing.assert_allclose(_numbers(pulled).transpose(2, 1, 3, 0), back.mid, rtol=0, atol=1e-13)
+
+
+def _numbers(a: Any) -> np.ndarray:
+    return a.mid if isinstance(a, Near) else a.astype(float)
+
+
+def test_what_a_bias_reads():
+    x = np.zeros((3, 4, 2))
+    assert reading(exact(x, True), ONES, 5).mid.tolist() == np.ones((3, 5, 1)).tolist()
+    for lift in (balls, Near):
+        seen = networks.read(lift(x.transpose(2, 0, 1)), Phi("ones", (5,)))
+        assert _numbers(seen).tolist() == np.ones((1, 3, 5)).tolist()
+    assert ONES.factor == 0
+    assert bounds.kappa(Phi("ones", (5,))).is_zero()
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_averages_are_enclosed(rng, name):
+    """Quotients by 3 or 6 are rounded: the balls around them hold the exact ones."""
+    phi = AVERAGES[name]
+    x = rng.standard_normal((2, math.prod(phi.positions), FEATURES))
+    ones, divisor, places = written(settled(phi, phi.positions), FEATURES)
+    with ctx.workprec(200):
+        for ball, factor in ((reading(exact(x, True), phi, 0), ones), (None, ones.T)):
+            given = x if ball is not None else rng.standard_normal((2, places, FEATURES))
+            found = ball if ball is not None else returning(exact(given, True), phi, math.prod(phi.positions))
+            assert found.rad is not None
+            for row, mid, rad in zip(
+                given.reshape(2, -1), found.mid.reshape(2, -1), found.rad.reshape(2, -1), strict=True
+            ):
+                truth = [sum((arb(v) for v in row[line > 0]), arb(0)) / divisor for line in factor]
+                assert all(abs(t - m) <= r for t, m, r in zip(truth, mid, rad, strict=True))
+            assert found.rad.max() < 1e-14
+
+
+@each
+def test_kappa_is_above_the_norm_and_close(name):
+    """Exactly the norm where some position is in as many windows as any can be in; else at most a factor above."""
+    phi, grid = CASES[name]
+    truth = float(np.linalg.norm(matrix(phi, grid), 2))
+    theirs = float(bounds.kappa(stated(phi, grid)).upper())
+    assert truth * (1 - 1e-14) <= theirs <= phi.factor <= theirs * (1 + 1e-14)
+    attained = {"wider than the grid", "2-D large", "2-D strided", "average, 2-D uneven", "average, overlapping"}
+    assert phi.factor <= truth * (2 if name in attained else 1 + 1e-14)
+
+
+def convolution(weight: np.ndarray, phi: Any) -> np.ndarray:
+    """The matrix of $x \\mapsto M \\varphi(x)$."""
+    features = weight.shape[1] // phi.count
+    return np.kron(np.eye(math.prod(phi.out)), weight) @ matrix(phi, phi.positions, features)
+
+
+class _Verifier:
+    """As much of the verifier's `Bounds` as the norm of a convolution needs."""
+
+    circle: Any = bounds.Bounds._circle
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_the_norm_of_a_convolution(rng, name):
+    """Above the norm of the matrix, and not above kappa times the norm of the weight, in both packages."""
+    phi = WINDOWS[name]
+    for turn in range(6):
+        weight = rng.standard_normal((3, 2 * phi.count))
+        if turn == 5:  # all frequencies but one are silent: nothing to be gained from the others
+            weight = np.ones((1, phi.count)) * (-1.0) ** np.indices(phi.size).sum(axis=0).ravel()
+        truth = float(np.linalg.norm(convolution(weight, phi), 2))
+        ours = operator_norm(weight, phi, True)
+        loose = operator_norm(weight, phi, False)
+        theirs = float(_Verifier().circle(weight, stated(phi, phi.positions)).upper())
+        most = math.sqrt(phi.count) * float(np.linalg.norm(weight, 2))  # of stride 1
+        for found in (ours, loose, theirs):
+            assert truth * (1 - 1e-12) <= found <= most * (1 + 1e-6)
+        assert ours == pytest.approx(theirs, rel=1e-6)
+        if max(phi.stride) == 1 and min(phi.positions) >= max(phi.size):
+            assert ours <= 1.9 * truth  # half of it would be too little
+
+
+def test_a_shorter_circle_would_be_too_short():
+    """Padding on one side only, windows longer than the grid: an edge must not meet the other edge."""
+    phi = Patches((2,), (3,), (1,), ((2, 2),))
+    weight = np.array([[1.0, 0.0, -1.0]])
+    truth = float(np.linalg.norm(convolution(weight, phi), 2))
+    assert truth == pytest.approx(math.sqrt(2))
+    assert operator_norm(weight, phi, True) >= truth
+    assert _Verifier().circle(weight, stated(phi, (2,))) >= truth * (1 - 1e-15)
+
+
+@pytest.mark.parametrize("phi", [IDENTITY_MAP, FLAT, ONES, *WINDOWS.values(), *AVERAGES.values()])
+def test_written_and_read_again(phi):
+    import json
+
+    assert map_from_dict(json.loads(json.dumps(map_to_dict(phi)))) == phi
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"size": (0,)}, {"size": (-1,)}, {"size": (3, 3)}, {"stride": (0,)}, {"stride": (-2,)}, {"padding": ((-1, 1),)},
+        {"padding": ((3, 0),)}, {"padding": ((0, 3),)}, {"positions": (0,)}, {"positions": (-4,)}, {"size": (9,)},
+        {"padding": ()}, {"positions": (3, 3, 3)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_windows_that_are_none(change):
+    with pytest.raises(InputError, match="patches"):
+        dataclasses.replace(same((6,), 3), **change)
+
+
+def test_windows_on_another_grid():
+    with pytest.raises(InputError, match=r"grid of \(6,\) meet a value on a grid of \(5,\)"):
+        same((6,), 3).grid((5,))
+
+
+def test_an_unknown_map():
+    with pytest.raises(InputError, match="there is no map 'fourier': choose one of identity, flat"):
+        map_from_dict({"kind": "fourier"})
+
+
+def test_radii_go_through_maps_like_values(rng):
+    """What only moves entries moves their radii."""
+    phi = WINDOWS["2-D strided"]
+    x = rng.random((2, math.prod(phi.positions), FEATURES))
+    found = reading(Ball(x, x), phi, 0)
+    assert found.rad is not None
+    np.testing.assert_array_equal(found.mid, found.rad)
