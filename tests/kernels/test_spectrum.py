@@ -75,7 +75,7 @@ def test_a_wide_prescribed_spectrum(rng):
     assert found.condition == math.inf
     assert found.rank is not None
     assert 0 < found.rank < 40
-    assert found.verdict.startswith("singular to working precision, undecided")
+    assert found.verdict.startswith("undecided")
     assert found.eigenvalues is not None
     assert np.all(np.abs(found.eigenvalues - values) <= found.smallest.radius)
     clear = spectrum(with_spectrum(np.geomspace(1e-10, 10, 40), rng))
@@ -86,7 +86,7 @@ def test_a_wide_prescribed_spectrum(rng):
 @pytest.mark.parametrize("method", ["dense", "lanczos"])
 @pytest.mark.parametrize(
     ("planted", "word", "decided"),
-    [(-1e-3, "indefinite", True), (-1e-17, "singular", False), (0.0, "singular", False), (1e-3, "positive", True)],
+    [(-1e-3, "indefinite", True), (-1e-17, "undecided", False), (0.0, "undecided", False), (1e-3, "positive", True)],
 )
 def test_planted_smallest_eigenvalue(planted, word, decided, method, rng):
     a = with_spectrum(np.concatenate([[planted], np.linspace(0.5, 3, 119)]), rng)
@@ -174,7 +174,7 @@ def test_culprits_from_the_points(rng, method):
     x[7] = x[2]
     found = spectrum(x @ x.T, points=x.reshape(12, 4, 5), method=method)
     assert found.culprits == ((2, 7, "equal", 0.0),)
-    assert "examples 2 and 7 are equal" in found.verdict
+    assert found.verdict == "singular: examples 2 and 7 are equal, and so are their rows: remove one of them"
     x[7] = -3 * x[2]
     (worst, *_) = spectrum(x @ x.T, points=x, method=method).culprits
     assert worst[:3] == (2, 7, "antipodal")
@@ -218,7 +218,7 @@ def test_smallest_sizes():
     zero = spectrum(np.zeros((5, 5)), method="lanczos")
     assert not zero.decided
     assert zero.stable_step == math.inf
-    assert spectrum(np.zeros((1, 1))).verdict.startswith("singular")
+    assert spectrum(np.zeros((1, 1))).verdict.startswith("undecided")
     assert spectrum(np.array([[-1.0]])).verdict.startswith("indefinite")
 
 

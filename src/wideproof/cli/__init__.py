@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from wideproof.cli.audit import audit_command
+from wideproof.cli.certify import certify_command
 from wideproof.cli.check import check_command, cite_command, errata_command
 from wideproof.cli.doctor import doctor_command
 from wideproof.cli.gram import gram_command
@@ -37,6 +38,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("prove")(prove_command)
+app.command("certify")(certify_command)
 app.command("predict")(predict_command)
 app.command("verify")(verify_command)
 app.command("audit")(audit_command)

@@ -6,7 +6,7 @@ import contextlib
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +25,6 @@ from wideproof.cli.options import (
     Json,
     Kind,
     Limit,
-    NetworkName,
     Prepare,
     Reduction,
     ResidualScale,
@@ -33,7 +32,9 @@ from wideproof.cli.options import (
     Target,
     Task,
     Trained,
+    find_model,
     find_problem,
+    is_model,
     number_or_word,
     print_json,
 )
@@ -60,7 +61,9 @@ def gram_command(
     kind: Kind = None,
     task: Task = "auto",
     prepare: Prepare = "auto",
-    network: NetworkName = "fully-connected",
+    network: Annotated[
+        str, typer.Option(help="See `wideproof networks`; or an ONNX file, whose own weights are taken.")
+    ] = "fully-connected",
     width: Annotated[int | None, typer.Option(help="Units per layer, m: the network drawn from --seed.")] = None,
     infinite: Annotated[
         bool, typer.Option("--infinite", help="Infinite width (as without --width), scaled to --width if given.")
@@ -102,21 +105,25 @@ def gram_command(
     from wideproof.report.figures import require_figure_path
     from wideproof.report.gram_file import require_gram_path
 
-    settings = Settings(infinite or width is None, seed, layers, precision, _bytes(memory), method,
-                        number_or_word(step), reduction, target_loss, plot is not None)  # fmt: skip
+    given, limit_asked = None, infinite or (width is None and not is_model(network))
+    settings = Settings(limit_asked, seed, layers, precision, _bytes(memory), method, number_or_word(step),
+                        reduction, target_loss, plot is not None)  # fmt: skip
     for path, check in ((plot, require_figure_path), (save, require_gram_path)):
         if path is not None:
             check(path)
-    data, model = find_problem(
-        source, target, classes, limit, header, kind, task, prepare=prepare, network=network, depth=depth,
-        trained=trained, width=DEFAULT_WIDTH if width is None else width, activation=activation, c_res=c_res,
-        residual_scale=residual_scale, filter_size=filter_size,
-    )  # fmt: skip
+    if is_model(network):
+        data, model, given = find_model(source, target, classes, limit, header, task, prepare, network, trained)
+    else:
+        data, model = find_problem(
+            source, target, classes, limit, header, kind, task, prepare=prepare, network=network, depth=depth,
+            trained=trained, width=DEFAULT_WIDTH if width is None else width, activation=activation, c_res=c_res,
+            residual_scale=residual_scale, filter_size=filter_size,
+        )  # fmt: skip
     if processes != 1 and not job.started_here():
         raise typer.Exit(job.launch(sys.argv[1:], processes))
     speaks = job.join()
     with _spinner(quiet or json or not speaks) as doing:
-        found = study(data, model, settings, doing)
+        found = study(data, model, settings, doing, given)
     job.leave()
     if not speaks:
         raise typer.Exit(_EXIT[found.answer])
@@ -185,23 +192,16 @@ class Study:
     @property
     def answer(self) -> bool | None:
         """Whether the matrix is positive definite; None if undecided. Equal inputs make equal rows, whatever rounds."""
-        if self.spectrum.decided:
-            return self.spectrum.positive_definite
-        equal = any(culprit.what == "equal" for culprit in self.spectrum.culprits)
-        return False if equal or self.gram.shape[0] > self.weights else None
-
-    @property
-    def weights(self) -> float:
-        """How many numbers are trained: the rank cannot exceed it."""
-        if self.settings.infinite:
-            return math.inf
-        laws = self.network.laws()
-        return sum(math.prod(laws[name].shape) for name in self.gram.names)
+        if self.spectrum.singular:
+            return False
+        return self.spectrum.positive_definite if self.spectrum.decided else None
 
     @property
     def where(self) -> str:
         """The width, in words."""
         width = getattr(self.network, "width", None)
+        if width is None:
+            return "the model's weights"
         if not self.settings.infinite:
             return f"width {width}, seed {self.settings.seed}"
         return f"infinite width{f', scaled to width {width}' if self._grows else ''}"
@@ -221,8 +221,17 @@ class Study:
         return isinstance(limit, RecurrentLimit) or any(layer.factor != 1 for layer in limit.layers)
 
 
-def study(data: AnyDataset, network: Network, settings: Settings, doing: Callable[[str], None]) -> Study:
-    """Compute the Gram matrix, its spectrum and the prediction; `doing` is told what is under way."""
+def study(
+    data: AnyDataset,
+    network: Network,
+    settings: Settings,
+    doing: Callable[[str], None],
+    given: Mapping[str, np.ndarray] | None = None,
+) -> Study:
+    """Compute the Gram matrix, its spectrum and the prediction, at `given` weights or at those of the seed.
+
+    `doing` is told what is under way.
+    """
     from wideproof.cli.gram_notes import notes
     from wideproof.kernels import gram, limit_gram, predict, spectrum
     from wideproof.kernels.spectrum import LARGE
@@ -232,7 +241,7 @@ def study(data: AnyDataset, network: Network, settings: Settings, doing: Callabl
     assert scale is not None
     options = {"by_weight": settings.layers, "precision": settings.precision, "memory": settings.memory}
     doing(f"the Gram matrix of {data.n} examples")
-    params = {} if settings.infinite else network.init(settings.seed)
+    params = given or ({} if settings.infinite else network.init(settings.seed))
     matrix = limit_gram(network, data.x, **options) if settings.infinite else gram(network, params, data.x, **options)
     doing(f"the eigenvalues of {matrix.shape[0]} rows")
     small = settings.method == "auto" and matrix.shape[0] <= LARGE

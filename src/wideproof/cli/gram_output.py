@@ -24,10 +24,10 @@ def show_study(console: Console, found: Study, quiet: bool) -> None:
 
     colour = {True: "green", False: "red", None: "yellow"}[found.answer]
     if quiet:
-        console.print(f"[{colour}]{escape(verdict(found))}[/]")
+        console.print(f"[{colour}]{escape(found.spectrum.verdict)}[/]")
         return
     console.print(_facts(found))
-    console.print(f"\n[{colour}]{escape(verdict(found))}[/]")
+    console.print(f"\n[{colour}]{escape(found.spectrum.verdict)}[/]")
     for culprit in found.spectrum.culprits[:MOST_CULPRITS]:
         console.print(f"  {culprit}", markup=False)
     if found.layers:
@@ -40,24 +40,13 @@ def show_study(console: Console, found: Study, quiet: bool) -> None:
         console.print(f"note: {note}", markup=False)
 
 
-def verdict(found: Study) -> str:
-    """Return the spectrum's verdict, or what rules a positive definite matrix out."""
-    rows, weights = found.gram.shape[0], found.weights
-    if not found.spectrum.decided and rows > weights:
-        return f"singular: {rows} rows are gradients by {weights:g} weights, so the rank is at most {weights:g}"
-    if found.answer is False and not found.spectrum.decided:
-        equal = next(culprit for culprit in found.spectrum.culprits if culprit.what == "equal")
-        return f"singular: examples {equal.i} and {equal.j} are equal, and so are their rows: remove one of them"
-    return found.spectrum.verdict
-
-
 def summary(found: Study) -> dict[str, Any]:
     """Return what `--json` prints."""
     from wideproof.networks import to_config
 
     data, gram = found.data, found.gram
     return {
-        "positive_definite": found.answer, "verdict": verdict(found), "notes": list(found.notes),
+        "positive_definite": found.answer, "verdict": found.spectrum.verdict, "notes": list(found.notes),
         "data": {"name": data.name, "n": data.n, "digest": data.digest,
                  "preparation": [str(step) for step in data.preparation]},
         "network": to_config(found.network), "infinite": found.settings.infinite,

@@ -14,6 +14,8 @@ import typer
 from wideproof.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from wideproof.data import AnyDataset
     from wideproof.networks import Network
 
@@ -141,6 +143,35 @@ def find_problem(
         data = prepared(data, prepare)
     given = {key: value for key, value in options.items() if value is not None}
     return data, build(network, data.input_shape, data.target_shape, **given)
+
+
+def is_model(network: str) -> bool:
+    """Return whether a network is given as a file of a trained model."""
+    return network.lower().endswith(".onnx")
+
+
+def find_model(
+    source: str,
+    target: str | None,
+    classes: str | None,
+    limit: int | None,
+    header: bool | None,
+    task: str,
+    prepare: str,
+    network: str,
+    trained: str | None,
+) -> tuple[AnyDataset, Network, dict[str, np.ndarray]]:
+    """Load the data set, with targets as the model's outputs ask for, and the model with its weights."""
+    from wideproof.data import prepare as prepared
+    from wideproof.networks.exchange import from_onnx
+    from wideproof.proving.models import coded
+
+    data = find_data(source, target, classes, limit, header, None, task)
+    data = data if prepare in ("auto", "none") else prepared(data, prepare)
+    model = from_onnx(network, check=data.x[:100])
+    names = None if trained is None else [part.strip() for part in trained.split(",")]
+    chosen = model.network if names is None else model.network.training(names)
+    return coded(chosen, model.params, data, "auto")[0], chosen, dict(model.params)
 
 
 def kind_for(source: str, networks: Sequence[str]) -> str | None:

@@ -1,9 +1,9 @@
-"""Gram matrices of the networks, finite and infinite, their spectra, and the gradient descent they predict."""
+"""Gram matrices of networks, finite and infinite, and of any function; spectra, and the descent they predict."""
 
 from wideproof.kernels.dynamics import compare as compare
 from wideproof.kernels.dynamics import predict as predict
 from wideproof.kernels.dynamics import sgd as sgd
-from wideproof.kernels.finite import gram as gram
+from wideproof.kernels.functions import gram as gram
 from wideproof.kernels.limits import limit_gram as limit_gram
 from wideproof.kernels.limits import nngp as nngp
 from wideproof.kernels.products import gram_vector as gram_vector

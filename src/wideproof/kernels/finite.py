@@ -23,7 +23,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool
 
 from wideproof.errors import InputError
-from wideproof.kernels.result import Gram
+from wideproof.kernels.result import Gram, why_singular
 from wideproof.kernels.sharded import assemble
 from wideproof.kernels.tiles import Kernel
 from wideproof.kernels.uses import AnyArray, Uses, plan_uses
@@ -79,7 +79,9 @@ def gram(
     error = _rounding(kernel, found["total"], precision, right is None)
     found = {key: jnp.asarray(matrix) if on_device else np.asarray(matrix) for key, matrix in found.items()}
     total = found.pop("total")
-    return Gram(total, chosen, "finite", precision, jax.default_backend(), error, found)
+    count = sum(state[name].size for name in chosen)
+    singular = "" if right is not None else why_singular(x, len(total), count)
+    return Gram(total, chosen, "finite", precision, jax.default_backend(), error, found, singular)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def assemble(
     workers = cores()
     plan = plan_tiles(kernel, state, x, other, memory, Sizes(SMALLEST_TILE, LARGEST_TILE, workers))
     shape = (kernel.rows * examples(x), kernel.rows * examples(x if other is None else other))
-    result = {key: np.empty(shape, jax.tree.leaves(x)[0].dtype) for key in kernel.keys}
+    result = {key: np.empty(shape, kernel.dtype(x)) for key in kernel.keys}
     mirror = other is None
 
     def fill(i: int, left: Future[Any], j: int, right: Future[Any]) -> None:

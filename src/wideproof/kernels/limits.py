@@ -28,7 +28,7 @@ from wideproof.kernels.correlations import correlation_and_gap, directions, lead
 from wideproof.kernels.finite import ROUNDOFF, check_names, require_finite, require_precision
 from wideproof.kernels.interpolants import Interpolant, interpolate
 from wideproof.kernels.recursion import COVARIANCE, Groups, Moments, moments, node_recursion, pair_recursion
-from wideproof.kernels.result import Gram
+from wideproof.kernels.result import Gram, why_singular
 from wideproof.kernels.sequences import SequenceKernel, relu_duals, token_arrays
 from wideproof.kernels.sharded import assemble
 from wideproof.kernels.tables import DualTable
@@ -72,7 +72,8 @@ def limit_gram(
     groups = tuple((name, (name,)) for name in chosen) if by_weight else (("total", chosen),)
     found, error = _assemble(network, groups, x, other, precision, memory, on_device)
     total = sum(found.values()) if by_weight else found["total"]
-    return Gram(total, chosen, "limit", precision, jax.default_backend(), error, found if by_weight else {})
+    singular = why_singular(x) if other is None else ""
+    return Gram(total, chosen, "limit", precision, jax.default_backend(), error, found if by_weight else {}, singular)
 
 
 @double
@@ -98,7 +99,8 @@ def nngp(
     0.68169
     """
     found, error = _assemble(network, ((COVARIANCE, ()),), x, other, precision, memory, on_device)
-    return Gram(found[COVARIANCE], (), "nngp", precision, jax.default_backend(), error)
+    singular = why_singular(x) if other is None else ""
+    return Gram(found[COVARIANCE], (), "nngp", precision, jax.default_backend(), error, {}, singular)
 
 
 def _assemble(

@@ -1,13 +1,17 @@
-"""A Gram matrix with what is known about it: which weights, which arithmetic, how far its entries can be off."""
+"""A Gram matrix with what is known about it: which weights, which arithmetic, how far off, whether singular."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
+
+from wideproof.data.repeats import equal_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +27,8 @@ class Gram:
     precision : `"float64"`, `"float32"` or `"tf32"` (products of a GPU's tensor cores).
     device : where it was computed, such as `"cpu"`.
     error : a first-order bound on $\|G - \hat G\|_2$ from rounding and quadrature; it takes the passes through the
-        network for stable, see `docs/gram.md`.
+        network for stable (of a function it leaves them out), see `docs/gram.md`.
+    singular : why the exact matrix is singular, whatever rounding does to this one; empty if nothing says so.
 
     `numpy.asarray(gram)` is the matrix.
     """
@@ -35,6 +40,7 @@ class Gram:
     device: str
     error: float
     blocks: Mapping[str, Any] = field(default_factory=dict)
+    singular: str = ""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -43,3 +49,37 @@ class Gram:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Float[np.ndarray, "N M"]:
         return np.asarray(self.matrix, dtype)
+
+    def __str__(self) -> str:
+        rows, columns = self.shape
+        size = f"{rows} rows" if rows == columns else f"{rows} by {columns} rows"
+        summed = f", sum over {', '.join(self.names)}" if self.names else ""
+        known = f"; singular: {self.singular}" if self.singular else ""
+        return (
+            f"Gram matrix of {size}{summed}: {self.precision} on {self.device}, off by at most {self.error:.2g} in norm"
+            f"{known}"
+        )
+
+
+def why_singular(x: Any, rows: int = 0, numbers: float | int = math.inf, what: str = "weights") -> str:
+    """Say why a Gram matrix of `rows` gradients by `numbers` weights on the examples `x` is singular, or nothing.
+
+    `x` is an array, or a pytree of arrays with the examples along the first axis. They are compared as given, before
+    any rounding to the precision of the matrix.
+
+    >>> why_singular(np.array([[1.0], [2.0], [1.0]]))
+    'examples 0 and 2 are equal, and so are their rows: remove one of them'
+    >>> why_singular(np.eye(3), rows=3, numbers=2)
+    '3 rows are gradients by 2 weights, so the rank is at most 2'
+    """
+    if rows > numbers:
+        return f"{rows} rows are gradients by {numbers} {what}, so the rank is at most {numbers}"
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(np.asarray(x) if isinstance(x, list) else x)]
+    if len(leaves[0]) < 2:
+        return ""
+    place = np.stack([equal_rows(leaf)[1] for leaf in leaves if leaf[0].size], axis=1)
+    first, group = equal_rows(place)
+    if len(first) == len(group):
+        return ""
+    j = int(np.flatnonzero(first[group] != np.arange(len(group)))[0])
+    return f"examples {first[group[j]]} and {j} are equal, and so are their rows: remove one of them"

@@ -95,7 +95,7 @@ def _share(kernel: Kernel, chunk: int, count: int, state: Any, x: Any, other: An
     if other is not None:
         return _blocks(kernel, chunk, state, mine, kernel.keep(kernel.record(state, other)))
     home, size = lax.axis_index(AXIS), kernel.rows * examples(x)
-    dtype = jax.tree.leaves(x)[0].dtype
+    dtype = kernel.dtype(x)
     rows = {key: jnp.zeros((size, size * count), dtype) for key in kernel.keys}
     visitor = mine
     for distance in range(count // 2 + 1):

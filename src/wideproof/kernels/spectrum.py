@@ -8,7 +8,8 @@ sum of three such norms:
 * asymmetry: $\tfrac12 \|A - A^\top\|_F$, the distance of either triangle from the symmetric part;
 * the solver, always in float64: see `spectrum`.
 
-An eigenvalue whose interval covers zero is not reported as positive, zero or negative: it is undecided.
+An eigenvalue whose interval covers zero is not reported as positive, zero or negative: it is undecided. Only what is
+known besides the numbers, such as two equal examples (`Gram.singular`), makes a matrix singular.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from wideproof.data.geometry import pairs
 from wideproof.errors import InputError
 from wideproof.kernels.cholesky import backward_error, factor
-from wideproof.kernels.result import Gram
+from wideproof.kernels.result import Gram, why_singular
 
 Method = Literal["auto", "dense", "lanczos"]
 LARGE = 3000  # above, "auto" takes Lanczos: three Cholesky factors cost less than a tridiagonal form
@@ -103,6 +104,7 @@ class Spectrum:
     eigenvalues : all of them, ascending, each within `smallest.radius`; `None` from Lanczos.
     vectors : the eigenvectors in columns, if they were asked for.
     culprits : pairs of examples that explain an undecided smallest eigenvalue, the worst first.
+    singular : why the exact matrix is singular, whatever its rounding; empty if nothing says so.
     """
 
     smallest: Enclosed
@@ -112,16 +114,17 @@ class Spectrum:
     eigenvalues: np.ndarray | None = field(default=None, repr=False)
     vectors: np.ndarray | None = field(default=None, repr=False)
     culprits: tuple[Culprit, ...] = ()
+    singular: str = ""
 
     @property
     def decided(self) -> bool:
-        """Whether the sign of the smallest eigenvalue is known."""
-        return self.smallest.decided
+        """Whether the smallest eigenvalue is known to be positive or negative."""
+        return self.smallest.decided and not self.singular
 
     @property
     def positive_definite(self) -> bool:
         """Whether the smallest eigenvalue is known to be positive."""
-        return self.smallest.low > 0
+        return self.smallest.low > 0 and not self.singular
 
     @property
     def condition(self) -> Enclosed | float:
@@ -147,6 +150,8 @@ class Spectrum:
     @property
     def verdict(self) -> str:
         """What the smallest eigenvalue says, and what to do about it, in one sentence."""
+        if self.singular:
+            return f"singular: {self.singular}"
         if self.positive_definite:
             return f"positive definite: the smallest eigenvalue is {self.smallest}"
         if self.decided:
@@ -155,14 +160,12 @@ class Spectrum:
                 "entries were computed, and that `error` covers it"
             )
         low, high = _short(self.smallest.low, 2), _short(self.smallest.high, 2)
-        return (
-            f"singular to working precision, undecided: the smallest eigenvalue is in [{low}, {high}]: {self._way_out}"
-        )
+        return f"undecided: the smallest eigenvalue is in [{low}, {high}]: {self._way_out}"
 
     @property
     def _way_out(self) -> str:
         first = self.culprits[0] if self.culprits else None
-        if first is not None and first.what in ("equal", "zero"):
+        if first is not None and first.what == "zero":
             return f"{first}: remove that"
         if self.precision != "float64":
             return f'{self.precision} cannot resolve it: compute the Gram matrix with precision="float64"'
@@ -236,7 +239,10 @@ def spectrum(
     culprits = ()
     if not smallest.decided and n > 1:
         culprits = _from_matrix(a, _bottom(a) if bottom is None else bottom) if x is None else _from_points(x)
-    return Spectrum(smallest, largest, "dense" if dense else "lanczos", precision, w, v, culprits)
+    singular = gram.singular if isinstance(gram, Gram) else ""
+    if not singular and any(culprit.what == "equal" for culprit in culprits):
+        singular = why_singular(points)
+    return Spectrum(smallest, largest, "dense" if dense else "lanczos", precision, w, v, culprits, singular)
 
 
 class _Size(NamedTuple):

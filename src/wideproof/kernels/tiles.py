@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array
 
@@ -54,13 +55,20 @@ class Kernel(ABC):
 
     @property
     def family(self) -> tuple[Any, ...]:
-        """What decides which operations `record` and `block` consist of: a name, and functions with a `name`."""
+        """What decides which operations `record` and `block` consist of: a name, and functions with a `name`.
+
+        Empty where that is not known: then no matrix is compared with NumPy.
+        """
         return (type(self).__name__,)
 
     @property
     def host(self) -> bool:
         """Whether `keep` and `block` are mostly large products, and take NumPy arrays too: see `host`."""
         return False
+
+    def dtype(self, x: Any) -> np.dtype:
+        """Return the dtype of the matrices; by default that of the examples."""
+        return jax.tree.leaves(x)[0].dtype
 
     @abstractmethod
     def record(self, state: Any, x: Any) -> Any:
@@ -93,7 +101,7 @@ def assemble(
     if other is not None:
         columns = Side(take, other, plan)
     shape = (kernel.rows * examples(x), kernel.rows * examples(x if other is None else other))
-    result = {key: jnp.zeros(shape, jax.tree.leaves(x)[0].dtype) for key in kernel.keys}
+    result = {key: jnp.zeros(shape, kernel.dtype(x)) for key in kernel.keys}
     parts = min(PARTS, max(1, kernel.product_rows * rows.tile // SMALLEST_PART))
     for i, left in rows.tiles():
         for j, right in rows.tiles(until=i) if columns is None else columns.tiles():

@@ -1,0 +1,72 @@
+"""`wideproof certify`: from somebody's trained model and a data file to a proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wideproof.cli.options import (
+    Classes,
+    Header,
+    Json,
+    KeepIds,
+    Limit,
+    Missing,
+    Source,
+    Target,
+    Task,
+    loading,
+    print_json,
+)
+from wideproof.cli.train import new_name
+
+
+def certify_command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)],
+    source: Source,
+    target: Target = None,
+    classes: Classes = None,
+    limit: Limit = None,
+    header: Header = None,
+    task: Task = "auto",
+    missing: Missing = "fill",
+    keep_ids: KeepIds = False,
+    prepare: Annotated[
+        str, typer.Option(help="Steps that the inputs went through before the model saw them (default: none).")
+    ] = "none",
+    trained: Annotated[
+        str | None, typer.Option(help="Weights that gradient descent moves, by name (default: all).")
+    ] = None,
+    targets: Annotated[
+        str, typer.Option(help="Labels as signs (-1, 1) or one-hot (0, 1); auto: what the outputs are closer to.")
+    ] = "auto",
+    sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder to write.")] = None,
+    json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Prove that gradient descent fits a table exactly, from the weights that somebody trained.
+
+    Weights that do not pass as they are get polished; the answer says how far they moved. An independent verifier
+    checks the certificate before anything is called proved. Exit code 0 if it is proved, 2 if not.
+    """
+    from wideproof.proving import certify_model
+
+    def say(text: str) -> None:
+        if not (quiet or json):
+            typer.echo(text, err=True)
+
+    names = None if trained is None else [part.strip() for part in trained.split(",")]
+    proof = certify_model(
+        model, source, trained=names, targets=targets, prepare=prepare, sharp=sharp, stage=say,
+        folder=out or new_name(Path("proofs"), model.stem),
+        **loading(target, classes, limit, header, None, task, missing, keep_ids),
+    )  # fmt: skip
+    proof.save_report()
+    if json:
+        print_json(proof.to_dict())
+    else:
+        typer.echo(str(proof))
+    raise typer.Exit(proof.exit_code)
