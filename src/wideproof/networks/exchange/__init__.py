@@ -1,0 +1,9 @@
+"""Networks from elsewhere, and back: ONNX files, PyTorch modules, safetensors."""
+
+from wideproof.networks.exchange.agreement import agreement as agreement
+from wideproof.networks.exchange.model import Model as Model
+from wideproof.networks.exchange.onnx_in import from_onnx as from_onnx
+from wideproof.networks.exchange.onnx_out import to_onnx as to_onnx
+from wideproof.networks.exchange.torch_in import from_torch as from_torch
+from wideproof.networks.exchange.torch_out import to_safetensors as to_safetensors
+from wideproof.networks.exchange.torch_out import to_torch as to_torch

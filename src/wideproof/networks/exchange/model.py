@@ -1,0 +1,35 @@
+"""A network that came from elsewhere, with the weights it came with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wideproof.networks.described import Described
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network and its weights, one row per unit, in float64.
+
+    Attributes
+    ----------
+    network, params : what training and certificates take.
+    notes : what was changed or left out on the way, one sentence each.
+    output : name of the value in the file that the outputs are.
+    """
+
+    network: Described
+    params: dict[str, np.ndarray]
+    notes: tuple[str, ...] = ()
+    output: str = ""
+
+    def fresh(self, seed: int = 0) -> dict[str, np.ndarray]:
+        """Return another start: trained weights drawn anew, all others as they came."""
+        drawn = self.network.init(seed)
+        trained = self.network.trained_names
+        return {name: np.asarray(drawn[name]) if name in trained else kept for name, kept in self.params.items()}
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.network), *self.notes])

@@ -1,0 +1,143 @@
+"""A network as a list of operators in ONNX's words: what ONNX files and PyTorch modules are both read into.
+
+Weights are constants like others. All floating-point constants are float64, exact copies of what came.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from wideproof.errors import InputError
+
+BATCH = 2_147_483_629
+"""Stands for the number of rows in shapes that a program computes with: a prime that no product of sizes meets."""
+LARGEST_FOLDED = 1 << 27
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operator: its kind, the names of its inputs (empty where one is left out) and of its first output."""
+
+    kind: str
+    inputs: tuple[str, ...]
+    output: str
+    name: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        kind = shown(self.kind)
+        return f"{kind} {self.name!r}" if self.name else f"the {kind} that gives {self.output!r}"
+
+
+@dataclass
+class Program:
+    """Operators in the order in which they run.
+
+    Attributes
+    ----------
+    shape, batch : of one example, and the number of rows where it is fixed.
+    names : for constants that are a weight in another layout, the name of that weight.
+    trained : names of the weights that are trained, or `None` where the file does not say.
+    """
+
+    input: str
+    output: str
+    shape: tuple[int, ...]
+    batch: int | None
+    ops: list[Op]
+    constants: dict[str, np.ndarray]
+    names: dict[str, str] = field(default_factory=dict)
+    trained: frozenset[str] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def uses(self) -> Counter[str]:
+        """Return how often each value is read; the output is read once more."""
+        return Counter([self.output, *(name for op in self.ops for name in op.inputs)])
+
+    def keep_live(self) -> None:
+        """Drop the operators that the output does not depend on."""
+        self.ops = live(self.ops, [self.output])
+
+    def scalar(self, name: str) -> float | None:
+        """Return a constant of one entry, or `None` if it is none."""
+        array = self.constants.get(name)
+        return float(array.reshape(())) if array is not None and array.size == 1 else None
+
+
+def shown(*names: str) -> str:
+    """Return names from a file as a message can hold them."""
+    return ", ".join(name if name.isprintable() else ascii(name) for name in names) or "none"
+
+
+def live(ops: list[Op], wanted: list[str]) -> list[Op]:
+    """Return the operators that the wanted values depend on, in their order."""
+    makers = {op.output: op for op in ops}
+    found: set[str] = set()
+    rest = list(wanted)
+    while rest:
+        op = makers.get(rest.pop())
+        if op is not None and op.output not in found:
+            found.add(op.output)
+            rest += op.inputs
+    return [op for op in ops if op.output in found]
+
+
+def axes_of(op: Op, constants: Mapping[str, Any]) -> list[int] | None:
+    """Return the axes of an operator, which newer files give as an input and older ones as an attribute."""
+    if "axes" in op.options:
+        return [int(a) for a in op.options["axes"]]
+    if len(op.inputs) > 1 and op.inputs[1]:
+        return [int(a) for a in np.asarray(constants[op.inputs[1]]).reshape(-1)]
+    return None
+
+
+def fold(op: Op, constants: Mapping[str, Any]) -> np.ndarray:
+    """Return what an operator makes of constants."""
+    try:
+        return _fold(op, constants)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise error if isinstance(error, InputError) else InputError(f"{op} is not well formed: {error}") from error
+
+
+def _fold(op: Op, constants: Mapping[str, Any]) -> np.ndarray:
+    arrays = [np.asarray(constants[name]) for name in op.inputs if name]
+    if op.kind in _ARITHMETIC:
+        if np.prod([float(s) for s in np.broadcast_shapes(*(a.shape for a in arrays))]) > LARGEST_FOLDED:
+            raise InputError(f"{op} computes a constant that is too large")
+        return np.asarray(_ARITHMETIC[op.kind](*arrays))
+    x = arrays[0]
+    if op.kind == "Cast" and op.options.get("to") in CASTS:
+        return x.astype(CASTS[op.options["to"]])
+    if op.kind == "Transpose":
+        return x.transpose(op.options.get("perm"))
+    if op.kind == "Reshape":
+        return x.reshape([x.shape[i] if s == 0 else int(s) for i, s in enumerate(arrays[1])])
+    if op.kind == "Squeeze":
+        axes = axes_of(op, constants)
+        return x.squeeze(None if axes is None else tuple(axes))
+    if op.kind == "Unsqueeze":
+        return np.expand_dims(x, tuple(axes_of(op, constants) or ()))
+    if op.kind == "Concat":
+        return np.concatenate(arrays, axis=op.options["axis"])
+    if op.kind == "Gather" and x.ndim == 1 and arrays[1].size <= x.size:
+        return np.asarray(x[arrays[1]])
+    if op.kind == "Slice" and x.ndim == 1 and all(a.size == 1 for a in arrays[1:]):
+        begin, end = int(arrays[1].item()), int(arrays[2].item())
+        return x[begin : end : int(arrays[4].item()) if len(arrays) > 4 else 1]
+    raise InputError(f"{op} works on constants only, which is not supported: fold it before the model is written")
+
+
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Neg": np.negative, "Sqrt": np.sqrt, "Identity": np.asarray,
+    "Div": lambda a, b: a // b if a.dtype.kind == b.dtype.kind == "i" else a / b,
+}  # fmt: skip
+CASTS = {1: np.float64, 11: np.float64, 6: np.int64, 7: np.int64}
+"""What constants become where a file casts them to float32, float64, int32 or int64, by ONNX's numbers."""
+LAYOUT = ("Identity", "Cast", "Transpose", "Reshape", "Squeeze", "Unsqueeze")
+"""Operators that leave the entries of a weight as they are."""
+FOLDED = (*LAYOUT, *_ARITHMETIC, "Concat", "Gather", "Slice")
