@@ -18,7 +18,6 @@ __version__ = "0.1.0"
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wideproof.certificates import certify as certify
     from wideproof.data import audit as audit
     from wideproof.data import load as load
     from wideproof.data import prepare as prepare
@@ -32,9 +31,15 @@ if TYPE_CHECKING:
     from wideproof.kernels import limit_gram as limit_gram
     from wideproof.kernels import predict as predict
     from wideproof.kernels import spectrum as spectrum
+    from wideproof.networks import Sketch as Sketch
     from wideproof.networks import build as build
+    from wideproof.networks.exchange import from_onnx as from_onnx
+    from wideproof.networks.exchange import from_torch as from_torch
+    from wideproof.networks.exchange import to_onnx as to_onnx
+    from wideproof.networks.exchange.model import Model as Model
     from wideproof.planning import plan as plan
     from wideproof.proving import Proof as Proof
+    from wideproof.proving import certify as certify
     from wideproof.proving import choose as choose
     from wideproof.proving import prove as prove
     from wideproof.training import Recipe as Recipe
@@ -45,9 +50,11 @@ if TYPE_CHECKING:
 
 _HOME = {
     "audit": "data", "load": "data", "prepare": "data", "InputError": "errors", "build": "networks",
+    "Sketch": "networks", "Model": "networks.exchange.model", "from_onnx": "networks.exchange",
+    "from_torch": "networks.exchange", "to_onnx": "networks.exchange",
     "Recipe": "training", "Run": "training", "resume": "training", "train": "training", "train_many": "training",
     "gram": "kernels", "limit_gram": "kernels", "predict": "kernels", "spectrum": "kernels",
-    "plan": "planning", "certify": "certificates", "prove": "proving", "choose": "proving",
+    "plan": "planning", "certify": "proving", "prove": "proving", "choose": "proving",
     "Proof": "proving",
     "NTKClassifier": "estimators", "NTKKernel": "estimators", "NTKRegressor": "estimators",
     "WideNetClassifier": "estimators", "WideNetRegressor": "estimators",

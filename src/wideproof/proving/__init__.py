@@ -3,7 +3,9 @@
 from wideproof.proving.choosing import Choice as Choice
 from wideproof.proving.choosing import choose as choose
 from wideproof.proving.estimates import Estimate as Estimate
-from wideproof.proving.model import Model as Model
+from wideproof.proving.models import certify as certify
+from wideproof.proving.models import certify_model as certify_model
+from wideproof.proving.predictor import Predictor as Predictor
 from wideproof.proving.proof import Proof as Proof
 from wideproof.proving.proof import Ratio as Ratio
 from wideproof.proving.stages import prove as prove

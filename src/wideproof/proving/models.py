@@ -1,0 +1,186 @@
+"""Somebody's trained network: proved that gradient descent, from these very weights, fits their data exactly."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wideproof.certificates.anchor import DENSE
+from wideproof.certificates.certifying import certify as certify_weights
+from wideproof.data import AnyDataset, Dataset, load, prepare
+from wideproof.errors import InputError
+from wideproof.networks import Network
+from wideproof.networks.exchange.model import Model
+from wideproof.precision import double
+from wideproof.proving import folders
+from wideproof.proving.predictor import RUN
+from wideproof.proving.proof import Proof
+from wideproof.proving.stages import Job, certified, spectra, verified
+from wideproof.training import Recipe, Run, Status
+from wideproof.training.train import begin
+
+CODINGS = {"signs": (-1.0, 1.0), "one-hot": (0.0, 1.0)}
+
+
+def certify(model: Any, *arguments: Any, **options: Any) -> Any:
+    """Certify weights: of a network of this library (`certificates.certify`), or of a model (`certify_model`).
+
+    >>> import wideproof as wp
+    >>> sketch = wp.Sketch(4)
+    >>> network = sketch.read_out(sketch.dense(sketch.input, 32, "tanh"), 1)
+    >>> model = wp.Model(network, network.init(0))
+    >>> wp.certify(model, "iris", classes=("setosa", "virginica"), limit=20, prepare="standardize").proved
+    True
+    """
+    chosen = certify_weights if isinstance(model, Network) else certify_model
+    return chosen(model, *arguments, **options)
+
+
+@double
+def certify_model(
+    model: Any,
+    source: Any,
+    target: str | int | None = None,
+    *,
+    trained: Sequence[str] | None = None,
+    targets: str = "auto",
+    prepare: str = "none",
+    folder: str | Path | None = None,
+    sharp: bool = False,
+    stage: Callable[[str], None] | None = None,
+    **loading: Any,
+) -> Proof:
+    r"""Prove that gradient descent on $\tfrac12 \sum (f - y)^2$ fits a table exactly, from the weights of a model.
+
+    The weights are taken as they come; where they do not pass they are polished, and the proof says how far they moved
+    and by how much an output changed at most.
+
+    Parameters
+    ----------
+    model : an ONNX file, a PyTorch module of vectors, or a `Model` (a network with its weights; for images
+        `from_torch(module, example)` makes one).
+    source, target, loading : the data, as `prove` takes them.
+    trained : names of the weights that gradient descent moves; by default all.
+    targets : `"signs"` ($\pm 1$) or `"one-hot"` (0 and 1) for labels; `"auto"` takes what the outputs are closer to.
+    prepare : what was done to the inputs before the model saw them; by default nothing.
+    folder : where run, certificate and report are kept; by default nothing is.
+    sharp : sharper Lipschitz constants; slower.
+    stage : is told what begins, in a few words.
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory() as kept:
+            made = certify_model(
+                model, source, target, trained=trained, targets=targets, prepare=prepare, folder=Path(kept) / "proof",
+                sharp=sharp, stage=stage, **loading,
+            )  # fmt: skip
+            return dataclasses.replace(made, folder=None)
+    if targets not in ("auto", *CODINGS):
+        raise InputError(f"targets are auto, signs or one-hot, got {targets!r}")
+    recipe = Recipe(steps=0, step_size="safe")
+    job = Job(Path(folder), recipe, sharp, stage or (lambda text: None), None)
+    folders.require_place(job.folder)
+    with job.stage("loading", "loading the data"):
+        source = _as_rows(source)
+        data = _ready(load(source, target=target, **loading), prepare)
+    with job.stage("importing", "reading the model"):
+        given, name = as_model(model, data.x)
+        network = given.network if trained is None else given.network.training(trained)
+        data, coding = coded(network, given.params, data, targets)
+    job.tell(f"{data}\n{network}")
+    folders.require_same_problem(job.folder, network, data)
+    with job.stage("certifying", "certifying"):
+        start = begin(network, data, recipe, given.params)
+        run = dataclasses.replace(start, status=Status.LIMIT)
+        look = certify_weights(network, run.params, data, level="float64") if data.y.size <= DENSE else None
+        attempt, polished = certified(job, network, run, data, math.inf if look is None else look.h, name)
+        _keep(run, job.folder)
+    verdict = verified(job, attempt)
+    with job.stage("comparing", "comparing with the prediction"):
+        eigenvalues, predicted = spectra(run, data, look, attempt)
+    notes = [*(data.encoding.notes if data.encoding is not None else ()), *given.notes, *coding]
+    if polished is not None:
+        notes.append(_change(network, run.params, polished.params, data, polished.moved))
+    return Proof(
+        data, None, network, run, (), polished, attempt, verdict, eigenvalues, predicted, job.seconds, job.folder, (),
+        tuple(notes), name,
+    )  # fmt: skip
+
+
+def as_model(model: Any, x: np.ndarray) -> tuple[Model, str]:
+    """Return a network with its weights, and what to call them; `x` are rows that outputs are compared on."""
+    if isinstance(model, Model):
+        return model, "the given weights"
+    from wideproof.networks.exchange import from_onnx, from_torch
+
+    if isinstance(model, str | Path):
+        fits = from_onnx(Path(model), logits=True).network.takes(x.shape[1:])  # if not, `coded` says it better
+        given = from_onnx(Path(model), check=x[:100] if fits else None, logits=True)
+        return given, f"the weights of {Path(model).name}"
+    return from_torch(model, x[:2]), f"the weights of {type(model).__name__}"
+
+
+def _as_rows(source: Any) -> Any:
+    """Let the images of a pair `(X, y)` be vectors, feature by feature."""
+    if isinstance(source, tuple) and len(source) == 2 and np.ndim(source[0]) > 2:
+        return np.reshape(np.asarray(source[0]), (len(source[0]), -1)), source[1]
+    return source
+
+
+def _ready(data: AnyDataset, steps: str) -> AnyDataset:
+    return data if steps in ("", "none") else prepare(data, steps)
+
+
+def coded(
+    network: Network, params: Mapping[str, np.ndarray], data: AnyDataset, targets: str
+) -> tuple[AnyDataset, list[str]]:
+    """Return the data with targets as the model's outputs ask for, and how that was decided."""
+    if not network.takes(data.input_shape):
+        raise InputError(
+            f"the model takes examples of shape {network.input_shape} and '{data.name}' has {data.input_shape}: give "
+            "it the columns that it was trained on"
+        )
+    outputs = network.output_shape[0] if network.output_shape else 1
+    labels = data.labels
+    if labels is None:
+        given = data.target_shape[0] if data.target_shape else 1
+        if given != outputs:
+            raise InputError(f"the model has {outputs} outputs and '{data.name}' has {given} targets in a row")
+        return data, []
+    count = max(len(data.classes), int(labels.max()) + 1)
+    if outputs not in (count, 1) or (outputs == 1 and count > 2):
+        raise InputError(f"the model has {outputs} outputs and '{data.name}' has {count} classes")
+    found = np.asarray(network(params, data.x)).reshape(data.n, outputs)
+    which = labels[:, None] if outputs == 1 else np.eye(count)[labels]
+    coded = {name: low + (high - low) * which for name, (low, high) in CODINGS.items()}
+    best = min(coded, key=lambda name: float(np.linalg.norm(found - coded[name]))) if targets == "auto" else targets
+    words = {"signs": "-1 and 1", "one-hot": "0 and 1"}[best]
+    told = [f"the targets are {words}" + (", which the outputs are closest to" if targets == "auto" else "")]
+    if best == "signs" and (outputs == 1) == (data.task == "binary"):
+        return data, told
+    y = coded[best].reshape(data.n, *network.output_shape)
+    plain = Dataset(data.x, y, "regression", data.name)
+    return dataclasses.replace(plain, **_kept(data)), told
+
+
+def _kept(data: AnyDataset) -> dict[str, Any]:
+    return {"classes": data.classes, "preparation": data.preparation, "encoding": data.encoding}
+
+
+def _change(
+    network: Network, before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray], data: AnyDataset, moved: float
+) -> str:
+    change = float(np.abs(np.asarray(network(after, data.x)) - np.asarray(network(before, data.x))).max())
+    size = np.sqrt(sum(float(np.sum(np.square(before[name]))) for name in network.trained_names))
+    share = f"{100 * moved / size:.3g} % of their length"
+    return f"polishing moved the weights by {share}, and no output by more than {change:.3g}"
+
+
+def _keep(run: Run, folder: Path) -> None:
+    if not (folder / RUN).exists():
+        run.save(folder / RUN)
