@@ -18,8 +18,8 @@ from wideproof.cli.options import (
     Target,
     Task,
     loading,
-    print_json,
 )
+from wideproof.cli.prove import answer
 from wideproof.cli.train import new_name
 
 
@@ -64,9 +64,4 @@ def certify_command(
         folder=out or new_name(Path("proofs"), model.stem),
         **loading(target, classes, limit, header, None, task, missing, keep_ids),
     )  # fmt: skip
-    proof.save_report()
-    if json:
-        print_json(proof.to_dict())
-    else:
-        typer.echo(str(proof))
-    raise typer.Exit(proof.exit_code)
+    answer(proof, json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -29,6 +29,9 @@ from wideproof.cli.options import (
     whole_number,
 )
 from wideproof.cli.train import new_name, progress_bar
+
+if TYPE_CHECKING:
+    from wideproof.proving import Proof
 
 SOURCE, CLASSES, EXAMPLES = "digits", "0,1", 200
 
@@ -107,6 +110,11 @@ def prove_command(
     except KeyboardInterrupt:
         typer.echo(f"interrupted: the same command with --out {shlex.quote(str(folder))} goes on from here", err=True)
         raise typer.Exit(2) from None
+    answer(proof, json)
+
+
+def answer(proof: Proof, json: bool) -> NoReturn:
+    """Write the report, print the proof, and end with its exit code."""
     proof.save_report()
     if json:
         print_json(proof.to_dict())
