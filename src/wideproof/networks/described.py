@@ -113,9 +113,9 @@ class Described(Network):
         return cls(graph_from_dict(config["graph"]), tuple(laws))
 
     def __str__(self) -> str:
-        sizes = [str(math.prod(law.shape)) for name, law in self.starts]
-        layers = len(self.description.nodes)
-        return f"graph of {layers} layers ({', '.join(self.description.weights)}: {' + '.join(sizes)} numbers)"
+        layers, total = len(self.description.nodes), sum(math.prod(law.shape) for _, law in self.starts)
+        plural = "" if layers == 1 else "s"
+        return f"network of {layers} hidden layer{plural}, {total} numbers in {', '.join(self.description.weights)}"
 
 
 def _require_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -157,7 +157,7 @@ class Sketch:
     >>> sketch = Sketch((1, 8, 8))
     >>> seen = sketch.conv(sketch.input, 4, 3, "softplus")
     >>> str(sketch.read_out(sketch.average(seen, 2), 10))
-    'graph of 2 layers (W1, b1, W2, b2: 36 + 4 + 640 + 10 numbers)'
+    'network of 2 hidden layers, 690 numbers in W1, b1, W2, b2'
     """
 
     shape: int | tuple[int, ...]

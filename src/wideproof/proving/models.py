@@ -154,7 +154,8 @@ def coded(
         return data, []
     count = max(len(data.classes), int(labels.max()) + 1)
     if outputs not in (count, 1) or (outputs == 1 and count > 2):
-        raise InputError(f"the model has {outputs} outputs and '{data.name}' has {count} classes")
+        advice = ": for numbers that are to be fitted, say task='regression'" if outputs == 1 else ""
+        raise InputError(f"the model has {outputs} outputs and '{data.name}' has {count} classes{advice}")
     found = np.asarray(network(params, data.x)).reshape(data.n, outputs)
     which = labels[:, None] if outputs == 1 else np.eye(count)[labels]
     coded = {name: low + (high - low) * which for name, (low, high) in CODINGS.items()}

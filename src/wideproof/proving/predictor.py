@@ -58,7 +58,12 @@ class Predictor:
         (2,)
         """
         outputs = self.outputs(rows)
-        return self.classes_of(outputs) if self.data.classes or self.data.task != "regression" else outputs
+        return self.classes_of(outputs) if self.has_classes else outputs
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether outputs stand for classes: also of a model whose labels are 0 and 1."""
+        return self.data.task != "regression" or bool(self.data.classes)
 
     def classes_of(self, outputs: np.ndarray) -> np.ndarray:
         """Return the names of the classes that the outputs stand for."""

@@ -20,13 +20,13 @@ def predictions_csv(model: Predictor, rows: Any) -> str:
     table = csv.writer(sink, lineterminator="\n")
     encoding = data.encoding
     target = (encoding.target if encoding is not None else None) or "prediction"
-    if data.task == "regression":
+    if not model.has_classes:
         names = [target] if flat.shape[1] == 1 else [f"{target}_{k}" for k in range(flat.shape[1])]
         table.writerow(names)
         table.writerows([f"{value:.10g}" for value in row] for row in flat)
         return sink.getvalue()
     classes = data.classes or tuple(map(str, range(max(2, flat.shape[1]))))
-    shown = [f"output {classes[1]}"] if data.task == "binary" else [f"output {name}" for name in classes]
+    shown = [f"output {classes[1]}"] if flat.shape[1] == 1 else [f"output {name}" for name in classes]
     table.writerow([target, *shown])
     for answer, row in zip(model.classes_of(outputs), flat, strict=True):
         table.writerow([answer, *(f"{value:.10g}" for value in row[: len(shown)])])

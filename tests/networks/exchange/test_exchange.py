@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
@@ -30,7 +31,7 @@ def batch(network: Network) -> np.ndarray:
     return np.random.default_rng(5).standard_normal((4, *network.input_shape))
 
 
-def outputs(network: Network, params: dict, x: np.ndarray) -> np.ndarray:
+def outputs(network: Network, params: Mapping, x: np.ndarray) -> np.ndarray:
     return np.asarray(network(params, x)).reshape(len(x), -1)
 
 

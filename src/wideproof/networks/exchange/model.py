@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +23,12 @@ class Model:
     """
 
     network: Described
-    params: dict[str, np.ndarray]
+    params: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     output: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", {name: np.asarray(w, np.float64) for name, w in self.params.items()})
 
     def fresh(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Return another start: trained weights drawn anew, all others as they came."""

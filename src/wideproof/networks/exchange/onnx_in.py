@@ -42,7 +42,7 @@ def from_onnx(
     ...     to_onnx(network, network.init(0), f"{folder}/model.onnx")
     ...     model = from_onnx(f"{folder}/model.onnx", check=np.eye(2))
     >>> print(model)
-    graph of 1 layers (W1, b1, W2, b2: 16 + 8 + 8 + 1 numbers)
+    network of 1 hidden layer, 33 numbers in W1, b1, W2, b2
     """
     proto, folder = read_proto(source)
     model = build(to_program(proto, folder, output, logits))

@@ -33,7 +33,7 @@ def from_torch(module: Any, example: Any) -> Model:
     >>> import torch  # doctest: +SKIP
     >>> module = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.GELU(), torch.nn.Linear(8, 1))  # doctest: +SKIP
     >>> print(from_torch(module, torch.zeros(3, 2)))  # doctest: +SKIP
-    graph of 1 layers (0.weight, 0.bias, 2.weight, 2.bias: 16 + 8 + 8 + 1 numbers)
+    network of 1 hidden layer, 33 numbers in 0.weight, 0.bias, 2.weight, 2.bias
     """
     torch = require_torch()
     if not isinstance(module, torch.nn.Module):

@@ -1,0 +1,69 @@
+"""`wideproof certify` and `gram --network MODEL`: answers, exit codes, and one sentence for bad input."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.cli.test_bad_input import refused
+from wideproof.networks import Sketch
+from wideproof.networks.exchange import to_onnx
+from wideproof_verify import verify
+
+pytestmark = pytest.mark.xdist_group("certify")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A model, and tables that it can and cannot fit."""
+    folder, rng = tmp_path_factory.mktemp("certify"), np.random.default_rng(0)
+    sketch = Sketch(3)
+    network = sketch.read_out(sketch.dense(sketch.input, 24, "tanh"), 1)
+    to_onnx(network, network.init(0), folder / "model.onnx")
+    (folder / "cut.onnx").write_bytes((folder / "model.onnx").read_bytes()[:200])
+    x = rng.standard_normal((8, 3))
+    for name, rows in (("table", x), ("equal", np.vstack([x, x[:1]])), ("narrow", x[:, :2])):
+        lines = [",".join([*(f"{value:.6f}" for value in row), "yes" if i % 2 else "no"]) for i, row in enumerate(rows)]
+        header = ",".join([*"abc"[: rows.shape[1]], "label"])
+        (folder / f"{name}.csv").write_text("\n".join([header, *lines]) + "\n")
+    return folder
+
+
+def test_it_proves_and_says_so(cli, files, tmp_path):
+    out = tmp_path / "proof"
+    answer = cli("certify", files / "model.onnx", files / "table.csv", "--target", "label", "--out", out)
+    assert answer.code == 0
+    assert " ".join(answer.out.split()).startswith("Proved: from the weights of model.onnx, polished by")
+    assert verify(out / "certificate").answer == "proved"
+    assert (out / "report.html").exists()
+    assert cli("predict", out, files / "table.csv").out.splitlines()[1].startswith("no,")
+
+
+def test_json(cli, files, tmp_path):
+    answer = cli("certify", files / "model.onnx", files / "table.csv", "--json", "--targets", "signs",
+                 "--trained", "W1,b1", "--out", tmp_path / "proof")  # fmt: skip
+    assert (answer.code, answer.err) == (0, "")
+    found = json.loads(answer.out)
+    assert found["proved"]
+    assert found["notes"][-2] == "the targets are -1 and 1"
+
+
+@pytest.mark.parametrize(("model", "table", "said"), [
+    ("cut.onnx", "table.csv", "cut.onnx is no ONNX model, or was cut off"),
+    ("none.onnx", "table.csv", "there is no file"),
+    ("model.onnx", "narrow.csv", r"the model takes examples of shape \(3,\) and 'narrow' has \(2,\)"),
+])  # fmt: skip
+def test_bad_input_is_one_sentence(cli, files, tmp_path, model, table, said):
+    refused(cli("certify", files / model, files / table, "--out", tmp_path / "proof", "--quiet"), said)
+    assert not (tmp_path / "proof").exists()
+
+
+def test_the_gram_matrix_of_a_model(cli, files):
+    answer = cli("gram", files / "table.csv", "--network", files / "model.onnx")
+    assert answer.code == 0
+    assert "the model's weights; 8 rows" in answer.out
+    answer = cli("gram", files / "equal.csv", "--network", files / "model.onnx")
+    assert answer.code == 1
+    assert "singular: examples 0 and 8 are equal" in answer.out

@@ -1,0 +1,128 @@
+"""Proofs from the weights of a model: as they are or polished, with targets as its outputs ask for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import wideproof as wp
+from wideproof.errors import InputError
+from wideproof.networks import Sketch
+from wideproof.networks.exchange import Model, to_onnx
+from wideproof.proving import Predictor
+
+pytestmark = pytest.mark.xdist_group("models")
+FLOWERS = {"classes": ("setosa", "virginica"), "limit": 12, "prepare": "standardize"}
+
+
+def model(outputs: int = 1) -> Model:
+    sketch = Sketch(4)
+    network = sketch.read_out(sketch.dense(sketch.input, 24, "tanh"), outputs)
+    return Model(network, {name: np.asarray(w) for name, w in network.init(1).items()})
+
+
+@pytest.fixture(scope="module")
+def proof(tmp_path_factory):
+    return wp.certify(model(), "iris", folder=tmp_path_factory.mktemp("models") / "proof", **FLOWERS)
+
+
+def test_weights_are_polished_and_the_proof_says_how_far(proof):
+    assert proof.proved
+    assert "the given weights, polished by" in proof.headline
+    before, after = model().params, proof.certificate.params
+    moved = np.sqrt(sum(float(np.sum((after[name] - before[name]) ** 2)) for name in before))
+    assert proof.polished.moved == pytest.approx(moved, rel=1e-12)
+    outputs = [np.asarray(proof.network(weights, proof.data.x)) for weights in (before, after)]
+    change = float(np.abs(outputs[1] - outputs[0]).max())
+    assert proof.notes[-1].endswith(f"no output by more than {change:.3g}")
+
+
+def test_its_folder_predicts_and_reports(proof, tmp_path):
+    rows = wp.load("iris", classes=FLOWERS["classes"], limit=12)
+    truth = np.array(rows.classes)[rows.labels].tolist()
+    assert proof.predict(rows.x).tolist() == truth
+    assert Predictor.load(proof.folder).predict(rows.x).tolist() == truth
+    assert "the given weights" in proof.save_report(tmp_path).read_text(encoding="utf-8")
+
+
+def test_weights_that_pass_are_left_alone(proof):
+    again = wp.certify(Model(proof.network, dict(proof.certificate.params)), "iris", targets="one-hot", **FLOWERS)
+    assert again.proved
+    assert again.polished is None
+    for name, weight in proof.certificate.params.items():
+        np.testing.assert_array_equal(again.certificate.params[name], weight)
+
+
+def test_a_file_is_the_same_as_the_model_in_it(proof, tmp_path):
+    made = model()
+    to_onnx(made.network, made.params, tmp_path / "model.onnx")
+    found = wp.certify(tmp_path / "model.onnx", "iris", **FLOWERS)
+    assert found.proved
+    assert found.headline.startswith("Proved: from the weights of model.onnx, polished by")
+    assert found.certificate.claims == proof.certificate.claims
+
+
+@pytest.mark.parametrize(("outputs", "targets", "values"), [(1, "signs", {-1, 1}), (2, "one-hot", {0, 1}),
+                                                           (2, "signs", {-1, 1})])  # fmt: skip
+def test_labels_are_coded_as_asked(outputs, targets, values):
+    found = wp.certify(model(outputs), "iris", targets=targets, **FLOWERS)
+    assert found.proved
+    assert set(np.unique(found.certificate.y)) == values
+    assert found.certificate.y.shape == ((12,) if outputs == 1 else (12, 2))
+    assert found.predict(wp.load("iris").x[:1]).tolist() == ["setosa"]
+
+
+@pytest.mark.parametrize(("targets", "values"), [("signs", {-1, 1}), ("one-hot", {0, 1})])
+def test_auto_takes_the_coding_that_the_outputs_are_closer_to(targets, values):
+    fitted = wp.certify(model(), "iris", targets=targets, **FLOWERS)
+    again = wp.certify(Model(fitted.network, dict(fitted.certificate.params)), "iris", **FLOWERS)
+    assert set(np.unique(again.certificate.y)) == values
+    assert again.polished is None
+
+
+def test_only_the_named_weights_move():
+    found = wp.certify(model(), "iris", trained=["W1", "W2"], **FLOWERS)
+    assert found.proved
+    assert found.certificate.graph.trained == ("W1", "W2")
+    np.testing.assert_array_equal(found.certificate.params["b1"], model().params["b1"])
+    assert not np.array_equal(found.certificate.params["W1"], model().params["W1"])
+
+
+def test_a_read_out_alone_is_linear_and_passes_from_anywhere():
+    found = wp.certify(model(), "iris", trained=["W2", "b2"], **FLOWERS)
+    assert found.proved
+    assert found.polished is None
+    assert max(found.certificate.claims["lipschitz"]) < 1e-12
+
+
+def test_rows_that_contradict_each_other_have_a_least_loss(rng):
+    x = rng.standard_normal((5, 4))
+    found = wp.certify(model(), (np.vstack([x, x[:1]]), [1.0, 2.0, 3.0, 4.0, 5.0, 2.0]), task="regression")
+    assert found.proved
+    assert found.groups.least_loss[0] == pytest.approx(0.25)
+
+
+def test_images_may_come_as_arrays(rng):
+    sketch = Sketch((1, 3, 3))
+    network = sketch.read_out(sketch.conv(sketch.input, 4, 3, "softplus"), 1)
+    found = wp.certify(Model(network, network.init(0)), (rng.standard_normal((4, 1, 3, 3)), rng.standard_normal(4)))
+    assert found.proved
+
+
+def test_a_network_of_the_library_is_certified_as_before():
+    data = wp.prepare(wp.load("iris", classes=FLOWERS["classes"], limit=12), "standardize")
+    network = model().network
+    assert wp.certify(network, model().params, data, level="float64").anchor is not None
+
+
+@pytest.mark.parametrize(("given", "options", "said"), [
+    ((np.ones((3, 5)), [1.0, 2.0, 3.0]), {}, r"takes examples of shape \(4,\) and 'data' has \(5,\)"),
+    ((np.eye(4), np.ones((4, 3))), {}, "the model has 1 outputs and 'data' has 3 targets"),
+    ((np.eye(4), ["a", "b", "c", "a"]), {}, "the model has 1 outputs and 'data' has 3 classes"),
+    ((np.eye(4), ["a", "b", "b", "a"]), {"targets": "dummy"}, "auto, signs or one-hot"),
+    ((np.eye(4), ["a", "b", "b", "a"]), {"trained": ["W9"]}, "there is no weight W9"),
+])  # fmt: skip
+def test_bad_input_is_one_sentence(tmp_path, given, options, said):
+    with pytest.raises(InputError, match=said):
+        wp.certify(model(), given, folder=tmp_path / "proof", **options)
+    assert not (tmp_path / "proof").exists()
