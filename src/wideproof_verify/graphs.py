@@ -9,6 +9,7 @@ the nodes.
 """
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -150,6 +151,9 @@ def build(config: Any, weights: dict[str, np.ndarray]) -> tuple[Network, dict[st
     right = is_size(times, 0) and times != 1 and (times == 0 or len(shape) == 1) and times <= len(config["nodes"]) + 1
     require(right, f"times is {times!r}")
     require(is_size(outputs) and isinstance(config["columns"], bool), "outputs or columns are not right")
+    for name in weights:  # names are printed in the verdict
+        right = re.fullmatch(r"[^\s,;()]{1,120}", name) and name.isascii() and name.isprintable()
+        require(right, f"a weight is called {name[:80]!r}")
     inputs, matrices, nodes = times or 1, {}, []
     sizes: list[tuple[tuple[int, ...], int]] = [(tuple(shape[1:]), shape[0])] * inputs
 
@@ -241,27 +245,46 @@ def describe(net: Network, weights: dict[str, np.ndarray]) -> str:
     sizes = f"{depth} hidden layer{'s' * (depth > 1)} of {m} units"
     if len(set(net.widths)) > 1:
         sizes = f"hidden layers of {', '.join(map(str, net.widths))} units"
-    whose = _paper(net, weights)
+    whose, used = _paper(net, weights), sorted({node.activation for node in net.nodes})
     if whose == "a recurrent network of Allen-Zhu et al.":
-        sizes = f"{depth // net.times} recurrent layers of {m} units, over {net.times} times"
+        layers = depth // net.times
+        sizes = f"{layers} recurrent layer{'s' * (layers > 1)} of {m} units, over {net.times} times"
+    extras = []
     if not whose:
-        used = sorted({node.activation for node in net.nodes})
-        maps = sorted({t.phi.kind for _, t in net.terms()} - {"identity", "ones"})
-        extras = [*maps, *(["biases"] if net.bias or any(not t.moves for _, t in net.terms()) else [])]
-        extras += ["skips"] if any(node.skip is not None for node in net.nodes) else []
-        sizes += f" ({', '.join(used)}{'; with ' if extras else ''}{', '.join(extras)})"
+        names = [t.weight for _, t in net.terms() if t.weight is not None]
+        extras += sorted({t.phi.kind for _, t in net.terms()} - {"identity", "ones"})
+        extras += ["biases"] * bool(net.bias or any(not t.moves for _, t in net.terms()))
+        extras += ["skips"] * any(node.skip is not None for node in net.nodes)
+        extras += ["shared weights"] * (len(set(names)) < len(names))
+        extras += ["layers without effect"] * (len(_live(net)) < depth)
+    sizes += f" ({', '.join(used)}{'; with ' if extras else ''}{', '.join(extras)})"
     trained = "all weights trained" if len(net.trained) == len(weights) else f"trained: {', '.join(net.trained)}"
     return f"{whose or 'a network'} with {sizes} and {net.outputs} output{'s' * (net.outputs > 1)}, {trained}"
 
 
+def _live(net: Network) -> set[int]:
+    """Return the values of nodes that the outputs depend on."""
+    found, waiting = set(), list(net.sites)
+    while waiting:
+        value = waiting.pop()
+        if value >= net.inputs and value not in found:
+            node = net.nodes[value - net.inputs]
+            found.add(value)
+            waiting += [t.value for t in node.terms if t.moves] + ([] if node.skip is None else [node.skip])
+    return found
+
+
 def _paper(net: Network, weights: dict[str, np.ndarray]) -> str:
-    """Return whose network it is, if nodes, factors and windows are exactly those of a paper."""
+    """Return whose network it is, if nodes, factors and windows are exactly a paper's, and no weight is shared."""
     first, count, m = net.nodes[0], len(net.nodes), net.widths[0]
     names = {node.activation for node in net.nodes}
+    if net.bias is not None or len(weights) != 1 + (count if not net.times else 2 * (count // net.times)):
+        return ""
     if net.times:
         return "a recurrent network of Allen-Zhu et al." if names == {"relu"} and _unrolled(net) else ""
     chained = all(len(node.terms) == 1 and node.terms[0].value == k for k, node in enumerate(net.nodes))
-    if not chained or len(names) > 1 or net.bias is not None or any(t.weight is None for _, t in net.terms()):
+    weighted = all(t.weight is not None for _, t in net.terms())
+    if not chained or not weighted or len(names) > 1 or net.sites != (net.inputs + count - 1,):
         return ""
     scales, skips = [node.scale for node in net.nodes], [node.skip is not None for node in net.nodes]
     phi, behind = first.terms[0].phi, all(node.skip in (None, k) for k, node in enumerate(net.nodes))
@@ -275,9 +298,10 @@ def _paper(net: Network, weights: dict[str, np.ndarray]) -> str:
         if scales == [1.0] * count and not any(skips):
             return "a deep ReLU network of Zou et al."
         inner = skips == [False, *[True] * (count - 2), False] and len(set(net.widths)) == len(set(scales[1:-1])) == 1
-        return "a residual ReLU network of Frei et al." if inner and scales[0] == scales[-1] == 1 else ""
+        inner = inner and scales[0] == scales[-1] == 1 and min(scales) > 0
+        return "a residual ReLU network of Frei et al." if inner else ""
     start = math.sqrt(C_SIGMA[first.activation] / m)
-    if not behind or scales[0] != start or len(set(net.widths)) > 1:
+    if not behind or scales[0] != start or len(set(net.widths)) > 1 or min(scales) <= 0:
         return ""
     if same and scales == [start] * count and not any(skips):
         return "a fully-connected network of Du et al."
@@ -293,6 +317,8 @@ def _paper(net: Network, weights: dict[str, np.ndarray]) -> str:
 def _unrolled(net: Network) -> bool:
     """Whether the nodes are recurrent layers, each over all times, with the loss from the second time on."""
     length = net.times
+    if len(net.nodes) % length or len(set(net.widths)) > 1:
+        return False
     for k, node in enumerate(net.nodes):
         j, t = divmod(k, length)
         below, w = net.nodes[j * length].terms[0], net.nodes[j * length + 1].terms[0]
@@ -300,4 +326,4 @@ def _unrolled(net: Network) -> bool:
         plain = all(term.phi.kind == "identity" and term.weight for term in node.terms)
         if not plain or [(x.weight, x.value) for x in node.terms] != wanted or node.skip is not None or node.scale != 1:
             return False
-    return len(net.nodes) % length == 0 and net.sites == tuple(range(len(net.nodes) + 1, len(net.nodes) + length))
+    return net.sites == tuple(range(len(net.nodes) + 1, len(net.nodes) + length))

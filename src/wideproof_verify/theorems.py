@@ -38,11 +38,11 @@ RELATIONS = {
 }  # fmt: skip
 DESCENT = (
     "Gradient descent with step size {eta} from these weights converges to {goal}: each step multiplies the "
-    "residual by at most 1 - {rate}, the weights move by less than {end}, and after {steps} steps the loss is "
+    "residual{means} by at most 1 - {rate}, the weights move by less than {end}, and after {steps} steps the loss is "
     "at most {epsilon}{above}. "
 )
 LEAST = (
-    "a global minimum, the loss {least} that no function of the inputs is below by more than {slack} "
+    "a global minimum, the least loss that any function of the inputs has, between {low} and {high} "
     "({equal} rows have the input of another row, and some of them another target)"
 )
 LOGISTIC = (
@@ -121,7 +121,8 @@ class Proof:
         level = self.c.weights[net.bias].ravel() if net.bias is not None else np.zeros(net.outputs)
         even = all(math.fsum(column) == 0 for column in self.c.weights[net.read_out].T)
         even = even and all(math.fsum([*row, *-level]) == 0 for row in y.T)
-        self.record("outputs and targets of a row have the same sum", even and not self.lean and not net.times, 1, even)
+        even = even and not self.lean and not net.times and net.outputs > 1
+        self.record("outputs and targets of a row have the same sum", even, 1, even)
         self.positive("constant_sum")
         n = len(g) // net.outputs  # rows are (output, example)
         own = np.tile(np.eye(n), (net.outputs, net.outputs)) * self.c.claims["constant_sum"]
@@ -180,25 +181,27 @@ class Proof:
             self.positive("sigma", "eta", "rate", "epsilon")
             self.need("sigma", k.sigma, "≤", "s − M_J", k.s - end)
             self.need("b", k.b, "≥", "S + M_J", k.S + end)
+            self.need("rate", k.rate, "≤", "1", 1)
             self.need("rate", k.rate, "≤", f"eta sigma ({s} − M_J)", k.eta * k.sigma * (pull - end))
             final = (1 - k.rate) ** c.claims["steps"] * k.rho
             self.need("(1 − rate)^steps rho", final, "≤", "√(2 epsilon)", (2 * k.epsilon).sqrt())
             rate, most = short(c.claims["rate"], ROUND_FLOOR), short(c.claims["epsilon"], ROUND_CEILING)
             end, goal, above = short(c.claims["radii"][-1], ROUND_CEILING), "zero loss", ""
+            means = ""
             if rows.clash:
-                low, high = c.claims["least_loss"], c.claims["least_loss_at_most"]
-                slack = short(high - low, ROUND_CEILING)
-                goal = LEAST.format(
-                    least=short(low, ROUND_FLOOR), slack=slack, equal=int(rows.counts[rows.counts > 1].sum())
-                )
-                above = " more than that"
+                low, high = short(c.claims["least_loss"], ROUND_FLOOR), c.claims["least_loss_at_most"]
+                equal = int(rows.counts[rows.counts > 1].sum())
+                goal = LEAST.format(low=low, high=short(high, ROUND_CEILING), equal=equal)
+                above, means = " more than that least loss", " from the means of equal rows"
             said = DESCENT.format(
-                eta=c.claims["eta"], goal=goal, rate=rate, end=end, steps=c.claims["steps"], epsilon=most, above=above
-            )
+                eta=c.claims["eta"], goal=goal, rate=rate, end=end, steps=c.claims["steps"], epsilon=most, above=above,
+                means=means,
+            )  # fmt: skip
         if "D" in c.claims:
             self.newton(self.raised(g), r)
-            radius, least = short(c.claims["newton_radius"], ROUND_CEILING), "that" if rows.clash else "zero"
-            said += f"Weights with {least} loss exist within the distance {radius}."
+            radius = short(c.claims["newton_radius"], ROUND_CEILING)
+            least = "the least loss that any function of the inputs has" if rows.clash else "zero loss"
+            said += f"Weights with {least} exist within the distance {radius}."
         return said.strip()
 
     def least(self, rows: Rows) -> None:
@@ -208,6 +211,7 @@ class Proof:
         if rows.repeated:
             count, k = len(rows.first), self.k
             self.record("distinct = number of different inputs", self.c.claims["distinct"] == count, k.distinct, count)
+            self.need("least_loss", k.least_loss, "≥", "0", 0)
             self.need("least_loss", k.least_loss, "≤", "½ Σ |y_i − mean|²", rows.least)
             self.need("least_loss_at_most", k.least_loss_at_most, "≥", "½ Σ |y_i − mean|²", rows.least)
 

@@ -43,7 +43,7 @@ def test_it_proves_and_says_so(cli, files, tmp_path):
 
 def test_json(cli, files, tmp_path):
     answer = cli("certify", files / "model.onnx", files / "table.csv", "--json", "--targets", "signs",
-                 "--trained", "W1,b1", "--out", tmp_path / "proof")  # fmt: skip
+                 "--out", tmp_path / "proof")  # fmt: skip
     assert (answer.code, answer.err) == (0, "")
     found = json.loads(answer.out)
     assert found["proved"]

@@ -102,6 +102,7 @@ def test_rows_that_contradict_each_other_have_a_least_loss(rng):
     assert found.groups.least_loss[0] == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 def test_images_may_come_as_arrays(rng):
     sketch = Sketch((1, 3, 3))
     network = sketch.read_out(sketch.conv(sketch.input, 4, 3, "softplus"), 1)

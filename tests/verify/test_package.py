@@ -220,6 +220,48 @@ def test_a_paper_is_named_for_its_very_network_only(whose):
     assert described(every, params).endswith("all weights trained")
 
 
+@pytest.mark.parametrize("whose", [whose for whose in FAMILIES if "recurrent" not in whose])
+def test_an_earlier_read_out_or_a_shared_weight_is_nobodys(whose):
+    network = FAMILIES[whose]
+    params, stated = making.problem(network, n=1)[0], making.config(network)
+    last = len(stated["nodes"]) - 1
+    earlier = described(changed(stated, "sites", [last - 1]), params) if params_fit(stated, params, last - 1) else ""
+    assert not earlier or (earlier.startswith("a network with ") and "layers without effect" in earlier)
+    names = [node["terms"][0]["weight"] for node in stated["nodes"]]
+    twins = [k for k in range(1, len(names)) if params[names[k]].shape == params[names[k - 1]].shape]
+    if twins:
+        k = twins[0]
+        kept = {name: w for name, w in params.items() if name != names[k]}
+        shared = changed(stated, f"nodes/{k}/terms/0/weight", names[k - 1])
+        shared = changed(shared, "trained", [name for name in stated["trained"] if name != names[k]])
+        other = described(shared, kept)
+        assert other.startswith("a network with ")
+        assert "shared weights" in other
+
+
+def params_fit(stated, params, site):
+    """Whether the read-out could be applied to another node."""
+    try:
+        described(changed(stated, "sites", [site]), params)
+    except wideproof_verify.graphs.MalformedError:
+        return False
+    return True
+
+
+def test_the_activation_is_always_named():
+    params, stated = making.problem(NETWORK, n=1)[0], making.config(NETWORK)
+    assert "(softplus)" in described(stated, params)
+
+
+@pytest.mark.parametrize("name", ["W1, W2, a", "W1\nproved: ", "W 1", "a" * 200, "", "W\u0001", "größe"])
+def test_a_name_that_would_be_misread_is_refused(tmp_path, parts, name):
+    stated, params, x, y = parts
+    text = json.dumps(stated["network"]).replace('"W1"', json.dumps(name))
+    renamed = {name if key == "W1" else key: weight for key, weight in params.items()}
+    folder = making.write(tmp_path / "c", {**stated, "network": json.loads(text)}, renamed, x, y)
+    assert verify(folder).answer == "malformed"
+
+
 def test_fixed_signs_that_are_not_balanced_are_nobodys():
     network = FAMILIES["a deep ReLU network of Zou et al."]
     params = making.problem(network, n=1)[0]

@@ -1,6 +1,7 @@
 """Equal rows as one weighted example: the identity of the losses, and what is claimed about them."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -77,7 +78,11 @@ def test_gradient_descent_on_rows_obeys_the_certificate(network, contradicting, 
     assert float(value) - least < 0.9 * float(found.bound(0))
     verdict = verify(attempt.certificate.save(tmp_path / "c"))
     assert verdict.answer == "proved", verdict.reason
-    assert ("a global minimum, the loss" in verdict.statement) == contradicting
+    assert ("a global minimum, the least loss" in verdict.statement) == contradicting
+    if contradicting:
+        low, high = re.findall(r"between (\S+) and (\S+)", verdict.statement)[0]
+        assert float(low) <= least <= float(high)
+        assert "more than that least loss" in verdict.statement
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +99,7 @@ def certificate():
         ({"distinct": 7}, "not proved"),
         ({"least_loss": 1.001}, "not proved"),
         ({"least_loss_at_most": 0.999}, "not proved"),
+        ({"least_loss": -1.0}, "not proved"),
         ({"least_loss": None}, "malformed"),
         ({"distinct": 6.0}, "malformed"),
     ],

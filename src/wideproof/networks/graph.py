@@ -12,6 +12,7 @@ over the positions; for bounds they are unrolled.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -144,6 +145,9 @@ class Graph:
                 raise InputError(f"layer {k + 1} reads a value that does not come before it")
         if not all(0 <= k < len(self.nodes) for k in self.sites) or (len(self.sites) > 1 and not self.times):
             raise InputError(f"the read-out is applied to one layer that is there, got {self.sites}")
+        for name in self.weights:
+            if not (re.fullmatch(r"[^\s,;()]{1,120}", name) and name.isascii() and name.isprintable()):
+                raise InputError(f"a weight is called {name!r}: take letters, digits and marks such as . _ / : only")
         known = set(self.weights)
         unknown = [name for name in self.trained if name not in known]
         if unknown or not self.trained or len(set(self.trained)) < len(self.trained):
