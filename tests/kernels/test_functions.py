@@ -79,7 +79,10 @@ def test_convolutions_and_loops(rng):
     close(gram(filters, params, x), by_one_jacobian(filters, params, x))
 
 
-@pytest.mark.parametrize("name", ["fully-connected-tanh-outputs", "conv-residual", "elman-rnn"])
+SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("conv-residual", "elman-rnn")]
+
+
+@pytest.mark.parametrize("name", ["fully-connected-tanh-outputs", *SLOWER])
 def test_a_network_as_a_plain_function(name, rng):
     network = NETWORKS[name]
     params, x = network.init(1), rng.normal(size=(5, *network.input_shape))

@@ -164,7 +164,9 @@ def test_the_papers_networks_by_hand(name):
     np.testing.assert_allclose(anchor.outputs.astype(float).T, scored.reshape(N, -1), rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in ("own-image", "own-tied") else pytest.mark.slow) for name in OWN]
+)
 def test_gradients_and_gram_matrices_of_ones_own(name):
     """By the recorded uses of weights, by automatic differentiation, and by the prover's enclosure."""
     network = OWN[name]

@@ -61,7 +61,9 @@ def lost(network: Network) -> set[str]:
     return set(graph.weights) - used - {graph.read_out, graph.bias}
 
 
-@pytest.mark.parametrize("name", FORWARD)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if k % 3 == 0 else pytest.mark.slow) for k, name in enumerate(FORWARD)]
+)
 def test_round_trip(name, tmp_path):
     network = FORWARD[name]
     again = check_round_trip(network, tmp_path / "model.onnx")
@@ -69,7 +71,9 @@ def test_round_trip(name, tmp_path):
         assert len(again.network.graph.nodes) == len(network.graph.nodes)
 
 
-@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if k % 3 == 0 else pytest.mark.slow) for k, name in enumerate(ACTIVATIONS)]
+)
 def test_round_trip_of_every_activation(name, tmp_path):
     sketch = Sketch(3)
     network = sketch.read_out(sketch.dense(sketch.dense(sketch.input, 4, "tanh"), 4, name, skip=0, scale=0.7), 2)
