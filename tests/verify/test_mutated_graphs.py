@@ -26,7 +26,7 @@ NETWORKS = [
     "fully-connected-outputs", "residual", "conv-residual-outputs", "deep-relu", "residual-relu", "elman-rnn-all",
     "own-dense", "own-image", "own-strided", "own-relu", "own-fixed", "own-branching", "own-tied",
 ]  # fmt: skip
-FAST = ("fully-connected", "own-tied")
+FAST = ["deep-relu", "elman-rnn-all", "own-relu", "own-tied"]
 each = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in NETWORKS]
 )
