@@ -26,7 +26,7 @@ from wideproof.networks import (
 )
 from wideproof_verify import verify
 from wideproof_verify.activations import ACTIVATIONS, C_SIGMA
-from wideproof_verify.graphs import build, describe
+from wideproof_verify.graphs import MalformedError, build, describe
 
 SOURCE = Path(wideproof_verify.__file__).parent
 NETWORK = making.SMALL["fully-connected"]
@@ -243,7 +243,7 @@ def params_fit(stated, params, site):
     """Whether the read-out could be applied to another node."""
     try:
         described(changed(stated, "sites", [site]), params)
-    except wideproof_verify.graphs.MalformedError:
+    except MalformedError:
         return False
     return True
 
