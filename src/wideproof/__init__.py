@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from wideproof.networks.exchange import from_onnx as from_onnx
     from wideproof.networks.exchange import from_torch as from_torch
     from wideproof.networks.exchange import to_onnx as to_onnx
+    from wideproof.networks.exchange import to_safetensors as to_safetensors
+    from wideproof.networks.exchange import to_torch as to_torch
     from wideproof.networks.exchange.model import Model as Model
     from wideproof.planning import plan as plan
     from wideproof.proving import Proof as Proof
@@ -52,6 +54,7 @@ _HOME = {
     "audit": "data", "load": "data", "prepare": "data", "InputError": "errors", "build": "networks",
     "Sketch": "networks", "Model": "networks.exchange.model", "from_onnx": "networks.exchange",
     "from_torch": "networks.exchange", "to_onnx": "networks.exchange",
+    "to_safetensors": "networks.exchange", "to_torch": "networks.exchange",
     "Recipe": "training", "Run": "training", "resume": "training", "train": "training", "train_many": "training",
     "gram": "kernels", "limit_gram": "kernels", "predict": "kernels", "spectrum": "kernels",
     "plan": "planning", "certify": "proving", "prove": "proving", "choose": "proving",
