@@ -1,11 +1,12 @@
 r"""Targets with a constant sum: one-hot labels and a read-out with fewer features than there are rows.
 
 If $\sum_o y_{io} = t$ for every row and the network fits them, then $\sum_o C_o \cdot h_i + \sum_o c_o = t$ for more
-rows than there are features: in general $\sum_o C_o = 0$ and $\sum_o c_o = t$. The sum of the outputs then depends on
-no hidden weight, and $J$ is singular at every such fit. But the set of weights with $\sum_o C_o = 0$, $\sum_o c_o =
-t$ is kept by gradient descent (the gradients by $C_o$ and $c_o$ add up to 0 while the residuals do), and on it the
-residuals of a row add up to 0. So Theorem 1 needs $\|J^\top v\| \ge s \|v\|$ for such $v$ only, and adding $a\, 1
-1^\top$ to every row's block of $G$ changes nothing for them. The equations must hold exactly, in real numbers.
+rows than there are features, and with many rows it ends at $\sum_o C_o = 0$ and $\sum_o c_o = t$. The sum of the
+outputs then depends on no hidden weight, and $J$ is singular at every such fit. But the set of weights with $\sum_o
+C_o = 0$, $\sum_o c_o = t$ is kept by gradient descent (the gradients by $C_o$ and $c_o$ add up to 0 while the
+residuals do), and on it the residuals of a row add up to 0. So Theorem 1 needs $\|J^\top v\| \ge s \|v\|$ for such
+$v$ only, and adding $a\, 1 1^\top$ to every row's block of $G$ changes nothing for them. The equations must hold
+exactly, in real numbers.
 """
 
 from __future__ import annotations
