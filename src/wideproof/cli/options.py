@@ -163,12 +163,11 @@ def find_model(
 ) -> tuple[AnyDataset, Network, dict[str, np.ndarray]]:
     """Load the data set, with targets as the model's outputs ask for, and the model with its weights."""
     from wideproof.data import prepare as prepared
-    from wideproof.networks.exchange import from_onnx
-    from wideproof.proving.models import coded
+    from wideproof.proving.models import as_model, coded
 
     data = find_data(source, target, classes, limit, header, None, task)
     data = data if prepare in ("auto", "none") else prepared(data, prepare)
-    model = from_onnx(network, check=data.x[:100])
+    model, _ = as_model(network, data.x)
     names = None if trained is None else [part.strip() for part in trained.split(",")]
     chosen = model.network if names is None else model.network.training(names)
     return coded(chosen, model.params, data, "auto")[0], chosen, dict(model.params)

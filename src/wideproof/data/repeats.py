@@ -91,12 +91,20 @@ def equal_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ([0, 1], [0, 1, 0, 1])
     """
     flat = np.ascontiguousarray(x.reshape(len(x), -1) + 0.0)
+    if flat.itemsize == 8 and len(np.unique(_keys(flat))) == len(flat):
+        return np.arange(len(flat)), np.arange(len(flat))
     whole = flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1]))).ravel()
     _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return first[order], rank[inverse.ravel()]
+
+
+def _keys(flat: np.ndarray) -> np.ndarray:
+    """Return a whole number for every row, the same for equal rows; sorting rows takes four times as long."""
+    weights = np.random.default_rng(0).integers(0, 2**64, flat.shape[1], np.uint64)
+    return flat.view(np.uint64) @ weights
 
 
 def _distinct(x: np.ndarray, y: np.ndarray) -> Distinct:

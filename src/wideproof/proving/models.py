@@ -117,10 +117,12 @@ def as_model(model: Any, x: np.ndarray) -> tuple[Model, str]:
     if isinstance(model, Model):
         return model, "the given weights"
     from wideproof.networks.exchange import from_onnx, from_torch
+    from wideproof.networks.exchange.agreement import require_agreement
 
     if isinstance(model, str | Path):
-        fits = from_onnx(Path(model), logits=True).network.takes(x.shape[1:])  # if not, `coded` says it better
-        given = from_onnx(Path(model), check=x[:100] if fits else None, logits=True)
+        given = from_onnx(Path(model), logits=True)
+        if given.network.takes(x.shape[1:]):  # if not, `coded` says so
+            require_agreement(Path(model), given, x[:100])
         return given, f"the weights of {Path(model).name}"
     return from_torch(model, x[:2]), f"the weights of {type(model).__name__}"
 

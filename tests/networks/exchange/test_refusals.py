@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 
 import numpy as np
 import onnx
@@ -300,12 +301,15 @@ def test_without_the_package(monkeypatch):
         from_onnx(b"")
 
 
+COMPARING = sys.modules["wideproof.networks.exchange.agreement"]  # the package has a function of that name
+
+
 def test_a_disagreement_is_refused(monkeypatch):
     proto = CASES["Relu"]
-    monkeypatch.setattr("wideproof.networks.exchange.onnx_in.agreement", lambda *_: 1e-9)
+    monkeypatch.setattr(COMPARING, "agreement", lambda *_: 1e-9)
     with pytest.raises(InputError, match=r"differs from ONNX's reference evaluator by 1\.0e-09"):
         from_onnx(proto, check=rows(proto))
-    monkeypatch.setattr("wideproof.networks.exchange.onnx_in.agreement", lambda *_: math.nan)
+    monkeypatch.setattr(COMPARING, "agreement", lambda *_: math.nan)
     with pytest.raises(InputError, match="please report the file"):
         from_onnx(proto, check=rows(proto))
 

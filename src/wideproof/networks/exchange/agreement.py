@@ -48,6 +48,20 @@ def agreement(source: str | Path | bytes | Any, model: Model, x: ArrayLike) -> f
     return float(np.abs(ours - theirs).max() / (largest if largest > 0 else 1.0))
 
 
+def require_close(worst: float, other: str, what: str) -> None:
+    """Refuse a network whose outputs are off by more than the largest difference that is allowed."""
+    if not worst <= LARGEST_DIFFERENCE:
+        raise InputError(
+            f"the network that was read differs from {other} by {worst:.1e} of the largest output: please report the "
+            f"{what}"
+        )
+
+
+def require_agreement(source: str | Path | bytes | Any, model: Model, x: ArrayLike) -> None:
+    """Refuse a network that does not agree with ONNX's reference evaluator on the rows `x`."""
+    require_close(agreement(source, model, x), "ONNX's reference evaluator", "file")
+
+
 def reference(source: Any, output: str, rows: np.ndarray) -> np.ndarray:
     """Return the outputs by ONNX's reference evaluator in float64, `rows x outputs`."""
     from onnx.reference import ReferenceEvaluator

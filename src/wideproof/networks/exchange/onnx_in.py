@@ -7,8 +7,7 @@ from typing import Any
 
 from jax.typing import ArrayLike
 
-from wideproof.errors import InputError
-from wideproof.networks.exchange.agreement import LARGEST_DIFFERENCE, agreement
+from wideproof.networks.exchange.agreement import require_agreement
 from wideproof.networks.exchange.model import Model
 from wideproof.networks.exchange.onnx_file import read_proto
 from wideproof.networks.exchange.onnx_program import to_program
@@ -47,10 +46,5 @@ def from_onnx(
     proto, folder = read_proto(source)
     model = build(to_program(proto, folder, output, logits))
     if check is not None:
-        worst = agreement(source, model, check)
-        if not worst <= LARGEST_DIFFERENCE:
-            raise InputError(
-                f"the network that was read differs from ONNX's reference evaluator by {worst:.1e} of the largest "
-                "output: please report the file"
-            )
+        require_agreement(source, model, check)
     return model

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wideproof.errors import InputError
-from wideproof.networks.exchange.agreement import LARGEST_DIFFERENCE
+from wideproof.networks.exchange.agreement import require_close
 from wideproof.networks.exchange.model import Model
 from wideproof.networks.exchange.program import Op, Program
 from wideproof.networks.exchange.shapes import build
@@ -43,12 +43,7 @@ def from_torch(module: Any, example: Any) -> Model:
         raise InputError(f"an example has the shape (rows, features) or (rows, channels, ...), got {tuple(rows.shape)}")
     exact = copy.deepcopy(module).cpu().double().eval()
     model = build(_program(exact, rows))
-    worst = difference(exact, model, rows)
-    if not worst <= LARGEST_DIFFERENCE:
-        raise InputError(
-            f"the network that was read differs from the module in float64 by {worst:.1e} of the largest output: "
-            "please report the module"
-        )
+    require_close(difference(exact, model, rows), "the module in float64", "module")
     return model
 
 
