@@ -111,10 +111,11 @@ def horner(table: np.ndarray, lows: np.ndarray, k: np.ndarray, d: np.ndarray, dl
     Let |c_j| ≤ C/j for j ≥ 1 and |d| ≤ h ≤ 1/127. With q_j = Σ_(i≥j) c_i d^(i−j), which is c_j + d q_(j+1), and
     q_j' = q_(j+1) + d q_(j+1)', all but q_0 are at most B = 1.01 C. The steps without low parts lose at most 4uC in
     all. In the others a new low part is the sum of an error ≤ u (C + hB), a coefficient's or the other's low part, and
-    some at most h times so large: it stays below 4uC. So its three roundings lose at most 11u²C, h times more is left
-    out or lost in products, and errors from before count h times: each q_j, j ≥ 1, is within 13u²C, and each q_j'
-    within 27u²C, apart from what was lost without low parts. That counts h^m in the value and m h^(m−1) + h^m in the
-    slope, m = len(lows). The last step of the value loses 5u² (|c_0| + 2hB) more.
+    some at most h times so large: it stays below 4uC. So its two roundings that are not h times smaller lose at most
+    8u²C, h times more is left out or lost in products, coefficients are off by 2u²C, and errors from before count h
+    times, those of q_(j+1) in q_j' once: each q_j, j ≥ 1, is within 13u²C, and each q_j' within 27u²C, apart from what
+    was lost without low parts. That counts h^m in the value and m h^(m−1) + h^m in the slope, m = len(lows). The last
+    step of the value loses 5u² (|c_0| + 2hB) more.
     """
     m, value, slope = len(lows), table[-1][k], np.zeros(d.shape)
     for j in range(len(table) - 2, m - 1, -1):

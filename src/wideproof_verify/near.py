@@ -120,7 +120,7 @@ class Near:
         axes = axis if isinstance(axis, tuple) else (axis,)
         if self.low is not None:
             first = self.moved(lambda a: np.moveaxis(a, axes, range(len(axes))))
-            a = first.reshape(-1, *first.shape[len(axes) :])
+            a: Any = first.reshape(-1, *first.shape[len(axes) :])
             while len(a) > 1:
                 half, odd = divmod(len(a), 2)
                 both = a[:half] + a[half : 2 * half]
@@ -145,7 +145,8 @@ def _low(a: Near, shape: tuple[int, ...] = ()) -> np.ndarray:
 
 def _distance(ball: arb, *parts: float) -> float:
     """A bound of the distance of a ball's numbers from a sum of float64 numbers."""
-    off = abs(sum((-arb(part) for part in parts), arb(ball))).upper()
+    off: Any = abs(sum((-arb(part) for part in parts), arb(ball)))
+    off = off.upper()
     return 0.0 if off == 0 else math.nextafter(float(off), math.inf)
 
 
@@ -266,6 +267,10 @@ SERIES = {
     "sigmoid": (lambda z: 1 / ((-z).exp() + 1), 1.1),
     "softplus": (lambda z: (z.exp() + 1).log(), 1.1),
     "sin": (lambda z: z.sin(), 1.6),
+    # With s = sigmoid, |s| ≤ 1 and |s'| ≤ 1/(3.08 + x²), as |cosh(z/2)|² ≥ 1 + x²/4 − sin²(1/2): so |z s'| ≤ 0.5.
+    "swish": (lambda z: z / ((-z).exp() + 1), 1.6),
+    # |Φ(x + iy)| ≤ 1 + ∫_0^1 |φ(it)| dt ≤ 1.5, and |z φ(z)| ≤ (|x| + 1) e^((1 − x²)/2) / √(2π) ≤ 0.9.
+    "gelu": (lambda z: z * ((z / arb(2).sqrt()).erf() + 1) / 2, 2.4),
 }
 STEP, REACH, TERMS = 64, 40, 10
 FINE, LOWS = 17, 9  # terms of a fine polynomial, and how many of its coefficients have low parts
