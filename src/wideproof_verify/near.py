@@ -277,7 +277,7 @@ FINE, LOWS = 17, 9  # terms of a fine polynomial, and how many of its coefficien
 
 
 @lru_cache(maxsize=2 * len(SERIES))
-def _table(name: str, terms: int = TERMS, lows: int = 0) -> np.ndarray:
+def taylor(name: str, terms: int = TERMS, lows: int = 0) -> np.ndarray:
     """Return the Taylor coefficients around k/64, |k| ≤ 64·40, one degree a row, then low parts of the first ones."""
     cap, ctx.cap, rows = ctx.cap, terms, []
     try:
@@ -317,7 +317,7 @@ def _polynomial(name: str, z: np.ndarray) -> tuple[np.ndarray, ...]:
     8, is at most C h^9 / (1 − h), and h times that bounds the value's. Coefficients are rounded by u of their size,
     each step of Horner's rule by u of what it adds up; all but the constant terms are at most C h / (1 − h)².
     """
-    table, bound, h = _table(name), SERIES[name][1], 1 / (2 * STEP)
+    table, bound, h = taylor(name), SERIES[name][1], 1 / (2 * STEP)
     k = np.rint(z * STEP)
     at, d = k.astype(np.int64) + STEP * REACH, z - k / STEP  # the difference is exact
     value = table[-1][at]
@@ -337,7 +337,7 @@ def _fine(name: str, z: np.ndarray, low: np.ndarray) -> tuple[np.ndarray, ...]:
     As above, with h = 1/128 + 2^-40 because of the low part. What `double.horner` loses, with u² = V/64 and 9
     coefficients in double-double, is below V C for the slope, and below V (|value| + h C) for the value.
     """
-    table, bound, h = _table(name, FINE, LOWS), SERIES[name][1], 1 / (2 * STEP) + 2.0**-40
+    table, bound, h = taylor(name, FINE, LOWS), SERIES[name][1], 1 / (2 * STEP) + 2.0**-40
     k = np.rint(z * STEP)
     d = double.two_sum(z - k / STEP, low)
     (value, tail), (slope, end) = double.horner(table[:FINE], table[FINE:], k.astype(np.int64) + STEP * REACH, *d)

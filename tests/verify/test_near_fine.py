@@ -136,7 +136,7 @@ def test_activations(rng, name):
 @pytest.mark.parametrize("name", sorted(near.SERIES))
 def test_tables_are_full_and_bounded(name):
     """No coefficient is in doubt, and those of the slope keep to Cauchy's estimate."""
-    for table in (near._table(name), near._table(name, near.FINE, near.LOWS)):
+    for table in (near.taylor(name), near.taylor(name, near.FINE, near.LOWS)):
         assert np.isfinite(table).all()
     slopes = np.abs(table[1 : near.FINE]) * np.arange(1, near.FINE)[:, None]
     assert slopes.max() <= near.SERIES[name][1]
@@ -155,9 +155,9 @@ def test_one_slice_less_or_a_moved_coefficient_is_caught(rng, monkeypatch):
         patch.setattr(double, "_cut", lambda a, low, bits, count: cut(a, low, bits, count - 1))
         with pytest.raises(AssertionError):
             test_products(rng, (3, 256, 3), "plain")
-    table = near._table("erf", near.FINE, near.LOWS).copy()
+    table = near.taylor("erf", near.FINE, near.LOWS).copy()
     table[near.FINE] += 2.0**-95
-    monkeypatch.setattr(near, "_table", lambda *_: table)
+    monkeypatch.setattr(near, "taylor", lambda *_: table)
     with pytest.raises(AssertionError):
         test_activations(rng, "erf")
 

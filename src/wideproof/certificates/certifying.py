@@ -35,6 +35,7 @@ def certify(
     step_size: float | None = None,
     target_loss: float = 1e-12,
     require_zero: bool = False,
+    room: float = 0.0,
     about: Mapping[str, Any] | None = None,
 ) -> Attempt:
     r"""Try to prove that gradient descent on $\tfrac12 \sum (f - y)^2$ converges to a global minimum from `params`.
@@ -50,6 +51,7 @@ def certify(
     step_size : certify this one, which is below $2/(b^2 + s^2)$; by default $1/b^2$, which asks least of the network.
     target_loss : the loss, above the least one, for which steps are counted.
     require_zero : prove zero loss, or that it is impossible.
+    room : prove it for all starts so near that their residual is larger by at most this share.
     about : where the anchor comes from; it is written into the certificate.
 
     Examples
@@ -81,18 +83,21 @@ def certify(
     obstacle = no_eigenvalue(anchor, groups.x)
     if obstacle is not None:
         return Attempt(anchor, None, obstacle)
-    search = _search(anchor, network, weights)
-    found = _descend(anchor, search, step_size, target_loss)
+    rho = max(anchor.residual, 1e-300) * (1 + room)
+    search = _search(anchor, network, weights, rho)
+    found = find_descent(rho, anchor.s, anchor.S, search, eta=step_size, epsilon=target_loss)
     near = existence(anchor.s, anchor.newton, lambda radius: _constant(anchor, radius))
     if found is None:
-        safe = None if step_size is None else _descend(anchor, search, None, target_loss)
+        safe = None
+        if step_size is not None:
+            safe = find_descent(rho, anchor.s, anchor.S, search, epsilon=target_loss)
         too_far = ratio_too_large(anchor, "polishing" in about)
         obstacle = too_far if step_size is None or safe is None else step_too_large(step_size, safe)
         return Attempt(anchor, None, obstacle, existence=near)
     blocked = kink(anchor, found.radius)
     if blocked is not None:
         return Attempt(anchor, None, blocked)
-    claims = descent_claims(found, near)
+    claims = descent_claims(found, near) | {"rho": max(anchor.residual, 1e-300)}
     if groups.repeated:
         low, high = groups.least_loss
         claims |= {"distinct": groups.n, "least_loss": low, "least_loss_at_most": high}
@@ -112,13 +117,11 @@ def _constant(anchor: Anchor, radius: float) -> float:
     return lipschitz(anchor, radius).value
 
 
-def _residual(anchor: Anchor) -> float:
-    return max(anchor.residual, 1e-300)
-
-
-def _search(anchor: Anchor, network: Network, params: Mapping[str, np.ndarray]) -> Callable[[float], Staircase | None]:
+def _search(
+    anchor: Anchor, network: Network, params: Mapping[str, np.ndarray], rho: float
+) -> Callable[[float], Staircase | None]:
     """Return the search for radii: balls, and where they fail the nested sets."""
-    rho, known = _residual(anchor), cache(lambda: nested_sets(anchor, network, params))
+    known = cache(lambda: nested_sets(anchor, network, params))
     constant = cache(lambda radius: _constant(anchor, radius))
 
     def search(pull: float) -> Staircase | None:
@@ -128,12 +131,6 @@ def _search(anchor: Anchor, network: Network, params: Mapping[str, np.ndarray]) 
         return stairs
 
     return search
-
-
-def _descend(
-    anchor: Anchor, search: Callable[[float], Staircase | None], step_size: float | None, target_loss: float
-) -> Descent | None:
-    return find_descent(_residual(anchor), anchor.s, anchor.S, search, eta=step_size, epsilon=target_loss)
 
 
 def descent_claims(found: Descent, near: Existence | None) -> dict[str, Any]:
