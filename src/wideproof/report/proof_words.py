@@ -85,8 +85,8 @@ def shown(value: float, digits: int = 6, rounding: str = ROUND_HALF_EVEN) -> str
 
 # Claims that are lower bounds are rounded down, upper bounds up.
 _ROUNDED = {
-    **dict.fromkeys(("rho", "S", "lipschitz", "jump", "radii", "h", "b", "epsilon", "D", "newton_h", "newton_radius", "loss",
-                     "least_loss_at_most"), ROUND_CEILING),
+    **dict.fromkeys(("rho", "S", "lipschitz", "jump", "radii", "h", "b", "epsilon", "D", "newton_h", "newton_radius",
+                     "loss", "least_loss_at_most"), ROUND_CEILING),
     **dict.fromkeys(("s", "sigma", "eta", "rate", "margin", "least_loss", "kappa"), ROUND_FLOOR),
 }  # fmt: skip
 
