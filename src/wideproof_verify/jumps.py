@@ -25,7 +25,7 @@ def halve(anchor: Anchor, radius: arb) -> Balls:
     require(right, "jumps are for one hidden layer of ReLU units with fixed outputs")
     x = np.concatenate([anchor.gathered(t)[:, :, 0] for t in own])
     still = (abs(anchor.pre[0][:, :, 0]) > radius * norm(x, axis=0)).astype(bool)
-    anchor.slopes[0] = np.where(still[:, :, None], anchor.slopes[0], arb(0.5))
+    anchor.slopes[0][~still] = arb(0.5)
     size = abs(balls(anchor.floats[net.read_out]) * arb(node.scale))  # outputs x units
     b = (size.T[:, :, None] * ~still[:, None, :]).reshape(len(still), -1)
     inner = np.tile(abs(product(x.T, x)), (net.outputs, net.outputs))

@@ -52,7 +52,7 @@ def trained(width=256, n=12, seed=0, steps=80, share=0.9, d=12):
     rng = np.random.default_rng(seed)
     layer = Layer(x, math.sqrt(2 / width) * rng.standard_normal((width, d)), np.repeat([1.0, -1.0], width // 2))
     w = layer.w
-    eta = share / np.linalg.norm(layer.jacobian(layer.slopes(w)), 2) ** 2
+    eta = share / float(np.linalg.norm(layer.jacobian(layer.slopes(w)), 2)) ** 2
     for _ in range(steps):
         r = layer.outputs(w)[0] - y
         w = w - eta * (layer.c[0][:, None] * layer.slopes(w) * r) @ x

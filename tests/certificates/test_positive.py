@@ -11,6 +11,8 @@ from wideproof.errors import InputError
 from wideproof.networks import DeepReLU, FullyConnected, get_activation
 from wideproof_verify import verify
 
+TANH = get_activation("tanh")
+
 
 @pytest.fixture(scope="module")
 def digits():
@@ -36,7 +38,7 @@ def test_only_the_first_layer_moves_the_outputs_and_the_gram_matrix_is_known(act
     [(2, 3, 6.5e3, 0.498), (8, 10, 3.9e3, 0.491), (8, 2, 1e4, 0.139), (8, 3, 1e4, 0.16)],
 )
 def test_digits_are_proved_before_training(digits, tmp_path, width, depth, scale, h):
-    network = FullyConnected(64, width, depth, "tanh")
+    network = FullyConnected(64, width, depth, TANH)
     attempt = certify(network, positive(network, scale), digits)
     assert attempt.certificate is not None, str(attempt)
     assert attempt.h == pytest.approx(h, abs=1e-3)
@@ -45,9 +47,11 @@ def test_digits_are_proved_before_training(digits, tmp_path, width, depth, scale
 
 @pytest.mark.parametrize(("width", "depth", "scale"), [(8, 2, 2804), (8, 3, 3228), (2, 10, 7594)])
 def test_the_smallest_scale(digits, tmp_path, width, depth, scale):
-    found = scale_needed(FullyConnected(64, width, depth, "tanh"), digits, start="positive")
-    assert found.scales[0] == pytest.approx(scale, rel=1e-3)
-    assert all(one.passed == (one.scale >= found.scales[0]) for one in found.tried)
+    found = scale_needed(FullyConnected(64, width, depth, TANH), digits, start="positive")
+    least = found.scales[0]
+    assert least is not None
+    assert least == pytest.approx(scale, rel=1e-3)
+    assert all(one.passed == (one.scale >= least) for one in found.tried)
     best = found.attempts[0]
     assert best is not None
     assert best.certificate is not None
@@ -58,7 +62,7 @@ def test_the_smallest_scale(digits, tmp_path, width, depth, scale):
 def test_dependent_inputs_have_no_scale():
     """More examples than inputs: the Gram matrix is singular at every scale, and the answer says so at once."""
     data = Dataset(sphere(5, 3, 0), signs(5, 0), "binary")
-    network = FullyConnected(3, 4, 2, "tanh")
+    network = FullyConnected(3, 4, 2, TANH)
     found = scale_needed(network, data, start="positive")
     assert found.scales == (None,)
     assert len(found.tried) == 1
@@ -70,10 +74,10 @@ def test_dependent_inputs_have_no_scale():
 @pytest.mark.parametrize(
     ("network", "words"),
     [
-        (FullyConnected(3, 4, 2, "tanh", outputs=2), "one output"),
+        (FullyConnected(3, 4, 2, TANH, outputs=2), "one output"),
         (DeepReLU(3, 4, 2), "fully-connected"),
         (FullyConnected(3, 4, 2), "0 at 0"),
-        (FullyConnected(3, 4, 2, "relu"), "0 at 0"),
+        (FullyConnected(3, 4, 2, get_activation("relu")), "0 at 0"),
     ],
 )
 def test_what_it_is_not_for(network, words):
