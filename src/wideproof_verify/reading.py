@@ -19,7 +19,7 @@ KEYS = "summary format theorem level network bound loss claims anchor assumption
 CLAIMS = {  # needed, and allowed as well
     "descent": (
         "s radii lipschitz rho S sigma b eta rate h epsilon steps",
-        "D newton_h newton_radius nested kappa distinct least_loss least_loss_at_most constant_sum",
+        "D newton_h newton_radius nested kappa distinct least_loss least_loss_at_most constant_sum jump",
     ),
     "existence": ("s radii lipschitz D newton_h newton_radius", "distinct least_loss least_loss_at_most"),
     "fit": ("margin", "loss_name loss"),

@@ -9,4 +9,5 @@ from wideproof.certificates.classify import certify_classifier as certify_classi
 from wideproof.certificates.polishing import polish as polish
 from wideproof.certificates.scales import scale_needed as scale_needed
 from wideproof.certificates.widths import doubled as doubled
+from wideproof.certificates.widths import positive as positive
 from wideproof.certificates.widths import width_needed as width_needed
