@@ -74,6 +74,15 @@ def prove_command(
     ] = False,
     holdout: Annotated[float, typer.Option(help="Keep this share of the rows out and test on them.")] = 0.0,
     sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
+    from_start: Annotated[
+        bool | None,
+        typer.Option(
+            "--from-start/--from-here",
+            help="Follow every step from the initial weights, however long it takes, or begin at the trained ones "
+            "(default: from the start where that takes a minute or so).",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder; one that exists is continued.")] = None,
     json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
@@ -104,7 +113,7 @@ def prove_command(
                 options={"c_res": c_res, "residual_scale": residual_scale, "filter_size": filter_size,
                          "trained": None if trained is None else tuple(part.strip() for part in trained.split(","))},
                 prepare=prepare, folder=folder, seed=seed, steps=steps, step_size=number_or_word(step_size),
-                require_zero=require_zero, holdout=holdout, sharp=sharp, stage=say, progress=bar,
+                require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start, stage=say, progress=bar,
                 **loading(target, classes, limit, header, kind, task, missing, keep_ids),
             )  # fmt: skip
     except KeyboardInterrupt:
