@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 
 from wideproof.certificates.anchor import gram
@@ -21,6 +22,7 @@ from wideproof.certificates.enclosure import exact
 from wideproof.certificates.passes import Pass, run
 from wideproof.certificates.tangents import operator_norms
 from wideproof.networks.graph import Graph
+from wideproof.training.losses import SquaredLoss
 from wideproof.training.objective import Objective
 
 FLOOR = 0.05  # of the mean square of the residuals, the least weight of an example
@@ -56,7 +58,9 @@ class Growth:
 
 def slopes(objective: Objective, outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
     r"""Return $\ell'$ for every output, without the factor of a mean."""
-    found = np.asarray(objective.cotangent(outputs, y), np.float64)
+    if isinstance(objective.loss, SquaredLoss):
+        return outputs - y
+    found = np.asarray(objective.cotangent(jnp.asarray(outputs), jnp.asarray(y)), np.float64)
     return found * len(outputs) if objective.reduction == "mean" else found
 
 

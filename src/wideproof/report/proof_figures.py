@@ -108,7 +108,7 @@ def tube_figure(proof: Proof) -> Figure | None:
     axes.set_yscale("log")
     _steps(axes, len(off))
     axes.set_ylabel("distance to exact gradient descent")
-    axes.legend(loc="best")
+    axes.legend(loc="lower right")
     return figure
 
 
