@@ -1,5 +1,7 @@
 """Reading a certificate: `certificate.json` (claims) and `arrays.safetensors` (float64 `x`, `y`, `weights/NAME`).
 
+A basin may have `start/NAME` as well, for every trained array.
+
 Digests, format, fields, types and shapes are checked; whatever is not exactly as the format says is malformed.
 """
 
@@ -16,6 +18,7 @@ from safetensors.numpy import load
 from wideproof_verify.graphs import MalformedError, Network, build, describe, is_number, require
 
 KEYS = "summary format theorem level network bound loss claims anchor assumptions versions digests"
+NEAR = "s S rho radii lipschitz near b eta d"
 CLAIMS = {  # needed, and allowed as well
     "descent": (
         "s radii lipschitz rho S sigma b eta rate h epsilon steps",
@@ -25,10 +28,17 @@ CLAIMS = {  # needed, and allowed as well
     "fit": ("margin", "loss_name loss"),
     "logistic": ("s radii lipschitz loss epsilon c S R1 eta steps I1 I2", ""),
     "impossible": ("groups least_loss", ""),
+    "basin": (f"{NEAR} a sigma rate epsilon steps", "t normal distinct least_loss least_loss_at_most"),
+    "epochs": (f"{NEAR} batch beta bend order a sigma rate epsilon steps", "partition"),
+    "sampling": (f"{NEAR} batch beta bend within mu u failure rate epsilon steps late", ""),
+    "orders": (f"{NEAR} batch beta bend within steps", ""),
 }
 TYPES = {
     "steps": int,
     "distinct": int,
+    "batch": int,
+    "normal": list,
+    "partition": list,
     "radii": list,
     "lipschitz": list,
     "groups": list,
@@ -56,12 +66,13 @@ class Certificate:
     targets: np.ndarray
     weights: dict[str, np.ndarray]
     subject: str
+    start: dict[str, np.ndarray] | None = None
 
     @property
     def smooth(self) -> bool:
         """Whether float64 with radii can do: no signs to be decided, no products of layers to be followed."""
         kinked = any(node.activation == "relu" for node in self.network.nodes)
-        return not kinked and not self.sharp and self.theorem in ("descent", "existence")
+        return not kinked and not self.sharp and self.theorem not in ("fit", "logistic", "impossible")
 
     @property
     def small(self) -> bool:
@@ -94,16 +105,22 @@ def read(folder: str | Path) -> Certificate:
             require(array.dtype == np.float64, f"the array {name!r} is {array.dtype}, not float64")
             require(np.isfinite(array).all(), f"the array {name!r} has an entry that is not a finite number")
         x, y = arrays.pop("x"), arrays.pop("y")
+        begun = {name.removeprefix("start/"): arrays.pop(name) for name in list(arrays) if name.startswith("start/")}
         require(all(name.startswith("weights/") for name in arrays), "there is an array of another name")
         weights = {name.removeprefix("weights/"): array for name, array in arrays.items()}
         network, matrices = build(stated["network"], weights)
         _check_shapes(network, x.shape, y.shape)
+        start = build(stated["network"], weights | begun)[1] if begun else None
+        right = not begun or (theorem == "basin" and set(begun) == set(network.trained))
+        require(right, "a start is every trained array, and is for a basin")
         scored = (y[:, 1:] if network.times else y).reshape(len(y), -1).T
         digest = _digest(x, y)
         given = stated["anchor"].get("digest", digest) if isinstance(stated["anchor"], dict) else None
         require(given == digest, "the digest of the data, which the anchor gives, is not that of x and y")
         subject = _subject(stated, describe(network, matrices), x, digest)
-        return Certificate(theorem, stated["claims"], network, stated["bound"]["sharp"], x, scored, matrices, subject)
+        return Certificate(
+            theorem, stated["claims"], network, stated["bound"]["sharp"], x, scored, matrices, subject, start
+        )
     except MalformedError:
         raise
     except Exception as error:  # whatever a damaged file does to the libraries that read it

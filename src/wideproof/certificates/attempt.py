@@ -63,7 +63,7 @@ class Attempt:
     @property
     def passed(self) -> bool:
         """Whether convergence is certified."""
-        return self.descent is not None
+        return self.certificate is not None and self.obstacle is None
 
     def __str__(self) -> str:
         if self.certificate is not None:

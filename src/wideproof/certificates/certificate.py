@@ -39,12 +39,14 @@ class Certificate:
 
     Attributes
     ----------
-    theorem : `"descent"`, `"existence"`, `"logistic"`, `"fit"` or `"impossible"`.
+    theorem : `"descent"`, `"existence"`, `"logistic"`, `"fit"`, `"impossible"`, `"basin"`, `"epochs"`, `"sampling"` or
+        `"orders"`.
     level : how the claims were computed, `"float64"` or `"enclosed"`. Only a verifier calls a claim proved.
     graph : the network, described. `claims` : the numbers, by name.
     params, x, y : all weights at the anchor, and the prepared data.
     sharp : whether the Lipschitz constants use the norms of whole products of layers.
     about : where the anchor comes from: the data set's name, seed, steps, distance moved by polishing.
+    start : the trained arrays from which gradient descent starts, where that is not the anchor (a basin).
     """
 
     summary: str
@@ -57,6 +59,7 @@ class Certificate:
     y: np.ndarray = field(repr=False)
     sharp: bool = False
     about: Mapping[str, Any] = field(default_factory=dict)
+    start: Mapping[str, np.ndarray] | None = field(default=None, repr=False)
 
     def save(self, folder: str | Path) -> Path:
         """Write the certificate to a new folder and return its path."""
@@ -78,6 +81,7 @@ class Certificate:
 
     def _files(self) -> dict[str, bytes]:
         arrays = {"x": self.x, "y": self.y} | {f"weights/{name}": weight for name, weight in self.params.items()}
+        arrays |= {f"start/{name}": weight for name, weight in (self.start or {}).items()}
         content = to_bytes({name: np.array(a, np.float64, order="C") for name, a in arrays.items()})
         document = self.document()
         document["digests"] = {
@@ -91,7 +95,7 @@ class Certificate:
         """Return what the JSON file says, without the digests."""
         from wideproof import __version__
 
-        squared = self.theorem in ("descent", "existence", "impossible")
+        squared = self.theorem not in ("logistic", "fit")
         return {
             "summary": self.summary,
             "format": FORMAT,
@@ -144,6 +148,7 @@ def load_certificate(folder: str | Path) -> Certificate:
             document["claims"],
             {name.removeprefix("weights/"): a for name, a in arrays.items() if name.startswith("weights/")},
             arrays["x"], arrays["y"], document["bound"]["sharp"], document["anchor"],
+            {name.removeprefix("start/"): a for name, a in arrays.items() if name.startswith("start/")} or None,
         )  # fmt: skip
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise InputError(f"{folder} is no certificate, or a damaged one ({error})") from error
