@@ -11,6 +11,8 @@ from tests.certificates.making import Reference, fitted, quadratic_maps, residua
 from tests.certificates.rewriting import parts, put
 from wideproof.certificates import certify, certify_basin, doubled, nearest, polish, width_needed
 from wideproof.certificates.basins import Ground, contract, find_basin
+from wideproof.certificates.certifying import scored
+from wideproof.certificates.polishing import pulled
 from wideproof.data import Dataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
@@ -133,19 +135,25 @@ def test_one_start_and_the_fit_next_to_it(from_start, tmp_path):
     assert size < 1e-6
 
 
-@pytest.mark.parametrize("name", ["fully-connected-tanh-outputs", "fully-connected-relu", "residual", "conv-residual",
-                                  "deep-relu", "residual-relu", "elman-rnn"])  # fmt: skip
+SLOWER = ("fully-connected-relu", "residual", "deep-relu", "residual-relu", "deep-rnn-all", "own-strided", "own-tied")
+
+
+@pytest.mark.parametrize("name", ["fully-connected-tanh-outputs", "conv-residual", "elman-rnn", "own-dense",
+                                  *(pytest.param(name, marks=pytest.mark.slow) for name in SLOWER)])  # fmt: skip
 def test_every_network(name, tmp_path):
+    """A ball of starts, and one start next to the anchor: not along the zeros, so that the normal is needed."""
     network = NETWORKS[name]
     params, data = fitted(network, n=2)
     found = certify_basin(network, params, data, distance=1e-9)
     assert found.passed, found.obstacle
     ball = verify(found.certificate.save(tmp_path / "ball"))
     assert ball.answer == "proved", ball.reason
-    rng = np.random.default_rng(0)
-    begun = {k: v + 1e-11 * rng.standard_normal(v.shape) * (k in network.graph.trained) for k, v in params.items()}
+    normal = np.random.default_rng(0).standard_normal(scored(network, data.y).shape)
+    across = pulled(network, params, data.x, 1e-7 * normal)
+    begun = {name: weight + across.get(name, 0) for name, weight in params.items()}
     beside = certify_basin(network, params, data, start=begun)
     assert beside.passed, beside.obstacle
+    assert beside.certificate.claims["t"] < 1e-3 * beside.certificate.claims["d"]
     start = verify(beside.certificate.save(tmp_path / "start"))
     assert start.answer == "proved", start.reason
 
