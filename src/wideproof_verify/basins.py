@@ -31,22 +31,24 @@ SGD = (
 
 def basin(p: "Proof") -> str:
     """Theorem 4: gradient descent from every start within d, or from one stored start."""
-    c, k, anchor = p.c, p.k, place(p)
-    far, first = reach(p, anchor) if c.start else (k.d + k.near, 2 * k.d + k.near)
+    c, k, (anchor, _, clash) = p.c, p.k, place(p)
+    far, first = reach(p, anchor, c.start) if c.start else (k.d + k.near, 2 * k.d + k.near)
     contract(p, far, first, 2 - k.eta * k.b * k.b, arb(1), p.rises[0], arb(1))
     begun = (
         "the stored start" if c.start else f"every start within {short(c.claims['d'], ROUND_FLOOR)} of these weights"
     )
-    goal = "the least loss that any function of the inputs has" if p.clash else "zero loss"
-    return f"Gradient descent with step size {c.claims['eta']} from {begun} converges to {goal}: {ends(p, 'step')}"
+    goal = "the least loss that any function of the inputs has" if clash else "zero loss"
+    return (
+        f"Gradient descent with step size {c.claims['eta']} from {begun} converges to {goal}: {ends(p, 'step', clash)}"
+    )
 
 
 def epochs(p: "Proof") -> str:
     """Theorem 5: every epoch uses every example once, in batches of a partition, or of any, in any order at all."""
-    c, k, anchor = p.c, p.k, place(p)
+    c, k, (anchor, g, _) = p.c, p.k, place(p)
     parts, fixed = partition(p), "partition" in c.claims
     far, first, radius = k.d + k.near, 2 * k.d + k.near, p.radii[0]
-    rises, sides = p.bounds.parts(radius, parts), blocks(p, anchor, parts)
+    rises, sides = p.bounds.parts(radius, parts), blocks(g, anchor, parts)
     sizes = np.array([side.sqrt() for side in np.diag(sides)])
     least = np.array([rise.min(p.rises[0]) for rise in rises])
     p.need("bend", k.bend, "≥", "(Σ Λ_j²)^½", norm(least))
@@ -67,15 +69,15 @@ def epochs(p: "Proof") -> str:
     how = "the stored batches" if fixed else f"batches of {most(p)}, chosen in any way"
     return (
         f"{started(p)} converges to zero loss, whatever the order of the batches, if every epoch uses every example "
-        f"once, in {how}: {ends(p, 'epoch')}"
+        f"once, in {how}: {ends(p, 'epoch', False)}"
     )
 
 
 def sampling(p: "Proof") -> str:
     """Theorem 6: every batch is drawn at random without replacement, independently of the past."""
-    c, k, anchor = p.c, p.k, place(p)
+    c, k, (anchor, g, _) = p.c, p.k, place(p)
     far, first, radius, rise = k.d + k.near, 2 * k.d + k.near, p.radii[0], p.rises[0]
-    c2, share = batched(p, anchor), arb(c.claims["batch"]) / p.n
+    c2, share = batched(p, anchor, g), arb(c.claims["batch"]) / p.n
     p.positive("mu", "u", "rate", "late", "epsilon")
     p.need("within", k.within, ">", "d + near", far)
     swell = k.within * (1 + k.eta * (k.bend * k.within) ** 2 / (4 * c2)).sqrt()
@@ -107,8 +109,8 @@ def sampling(p: "Proof") -> str:
 
 def orders(p: "Proof") -> str:
     """Proposition 7: u = ‖θ − z‖² for one zero z grows by at most w u² in a step, so 1/u falls by at most w."""
-    c, k, anchor = p.c, p.k, place(p)
-    far, c2 = k.d + k.near, batched(p, anchor)
+    c, k, (anchor, g, _) = p.c, p.k, place(p)
+    far, c2 = k.d + k.near, batched(p, anchor, g)
     p.need("within", k.within, ">", "d + near", far)
     p.need("R", p.radii[0], "≥", "within + near", k.within + k.near)
     w = k.eta * k.bend * k.bend / (4 * c2)
@@ -119,19 +121,19 @@ def orders(p: "Proof") -> str:
     )
 
 
-def place(p: "Proof") -> Anchor:
-    """The stored weights: ρ, s, S, Λ on one ball, b ≥ S + ΛR, and a zero within `near`."""
+def place(p: "Proof") -> tuple[Anchor, Balls, bool]:
+    """The stored weights: ρ, s, S, Λ on one ball, b ≥ S + ΛR, a zero within `near`; returns JJᵀ too, and rows.clash."""
     c, k, rows = p.c, p.k, grouped(p.c.x, p.c.targets)
     require(len(c.claims["radii"]) == 1, "there is one radius")
     require(c.theorem == "basin" or not rows.repeated, f"{c.theorem!r} is for inputs that are all different")
     p.least(rows)
     anchor = Anchor(c.network, c.weights, c.x[rows.first], rows.counts, p.large).differentiate()
-    p.lean, p.bounds, p.clash = anchor.lean, Bounds(anchor, c.sharp), rows.clash
+    p.lean, p.bounds = anchor.lean, Bounds(anchor, c.sharp)
     require(not p.lean or (c.theorem == "basin" and not c.start), "there are too many rows for this theorem")
     means = close(rows.means) if p.large else rows.means
     p.stairs()
-    p.jacobian = anchor.features() if anchor.lean else anchor.gram()
-    p.spectrum(p.jacobian)
+    g = anchor.features() if anchor.lean else anchor.gram()
+    p.spectrum(g)
     p.lipschitz()
     p.need("rho", k.rho, "≥", "‖r‖", norm(anchor.weighted(anchor.outputs - means, 1).ravel()))
     p.need("2 Λ rho", 2 * p.rises[0] * k.rho, "<", "s²", k.s * k.s)
@@ -140,10 +142,10 @@ def place(p: "Proof") -> Anchor:
     p.need("b", k.b, "≥", "S + Λ R", k.S + p.rises[0] * p.radii[0])
     p.need("d", k.d, "≥", "0", 0)
     p.positive("eta")
-    return anchor
+    return anchor, g, rows.clash
 
 
-def reach(p: "Proof", anchor: Anchor) -> tuple[arb, arb]:
+def reach(p: "Proof", anchor: Anchor, start: dict[str, np.ndarray]) -> tuple[arb, arb]:
     """D and F of the stored start: its nearest zero is not far from the stored weights, if θ − z̃ is nearly Jᵀw.
 
     With n, t the parts of x − z across and along the zeros, ‖z' − z‖(1 − Λ|n|/σ_z) ≤ 2|t| for every zero z' that is not
@@ -153,7 +155,7 @@ def reach(p: "Proof", anchor: Anchor) -> tuple[arb, arb]:
     right = isinstance(given, list) and len(given) == anchor.outputs.size and all(map(is_number, given))
     require(right and "t" in c.claims, "a stored start has the claims t and normal, a number for each output")
     pulled = anchor.pulled(anchor.lift(np.array(given, np.float64).reshape(anchor.outputs.shape)))
-    gaps = [anchor.lift(c.start[name]) - anchor.lift(c.weights[name]) for name in c.network.trained]
+    gaps = [anchor.lift(start[name]) - anchor.lift(c.weights[name]) for name in c.network.trained]
     rest = [gap - pulled[name] for gap, name in zip(gaps, c.network.trained, strict=True)]
     p.need("d", k.d, "≥", "‖start − weights‖", norm(np.array([ball(norm(gap)) for gap in gaps])))
     p.need("t", k.t, "≥", "‖start − weights − Jᵀ normal‖", norm(np.array([ball(norm(gap)) for gap in rest])))
@@ -204,13 +206,13 @@ def partition(p: "Proof") -> list[np.ndarray]:
     return parts
 
 
-def blocks(p: "Proof", anchor: Anchor, parts: list[np.ndarray]) -> Balls:
+def blocks(g: Balls, anchor: Anchor, parts: list[np.ndarray]) -> Balls:
     """Bounds of ‖J_i J_jᵀ‖ at the stored weights, for every two batches; rows of JJᵀ are (output, example)."""
     found = np.full((len(parts), len(parts)), arb(0))
     rows = [np.add.outer(anchor.n * np.arange(len(anchor.outputs)), part).ravel() for part in parts]
     for i, own in enumerate(rows):
         for j, other in enumerate(rows[: i + 1]):
-            block = p.jacobian[np.ix_(own, other)]
+            block = g[np.ix_(own, other)]
             found[i, j] = found[j, i] = arb(norm(block) if 1 in block.shape else spectral_norm(block))
     return found
 
@@ -231,12 +233,12 @@ def crowded(p: "Proof", rises: Balls) -> arb:
     return heaviest(np.array([rise * rise for rise in rises]), p.c.claims["batch"]).sqrt().min(p.rises[0])
 
 
-def batched(p: "Proof", anchor: Anchor) -> arb:
+def batched(p: "Proof", anchor: Anchor, g: Balls) -> arb:
     """Check beta ≥ sup ‖J_B‖² and bend ≥ Λ_B for all batches of at most `batch` examples; returns 2 − eta beta."""
     k, parts = p.k, partition(p)
     rise = crowded(p, p.bounds.parts(p.radii[0], parts))
     p.need("bend", k.bend, "≥", "Λ_B", rise)
-    p.need("beta", k.beta, "≥", "sup ‖J_B‖²", (crowd(p, blocks(p, anchor, parts)) + p.radii[0] * rise) ** 2)
+    p.need("beta", k.beta, "≥", "sup ‖J_B‖²", (crowd(p, blocks(g, anchor, parts)) + p.radii[0] * rise) ** 2)
     p.need("2 − eta beta", 2 - k.eta * k.beta, ">", "0", 0)
     return 2 - k.eta * k.beta
 
@@ -253,11 +255,11 @@ def most(p: "Proof") -> str:
     return f"at most {size} examples" if size > 1 else "one example"
 
 
-def ends(p: "Proof", unit: str) -> str:
+def ends(p: "Proof", unit: str, clash: bool) -> str:
     """What is left of the distance and of the loss, in words."""
     claims = p.c.claims
     radius, rate = short(claims["radii"][0], ROUND_CEILING), short(claims["rate"], ROUND_FLOOR)
-    above_that = " more than that least loss" if p.clash else ""
+    above_that = " more than that least loss" if clash else ""
     return (
         f"each {unit} multiplies the distance to the nearest global minimum by at most 1 - {rate}, the weights stay "
         f"within {radius} of the stored ones, and after {claims['steps']} {unit}s the loss is at most "

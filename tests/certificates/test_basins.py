@@ -2,6 +2,7 @@
 
 import copy
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,17 @@ import pytest
 from tests.certificates.making import TINY as NETWORKS
 from tests.certificates.making import Reference, fitted, quadratic_maps, residuals, signs, sphere
 from tests.certificates.rewriting import parts, put
-from wideproof.certificates import certify, certify_basin, doubled, nearest, polish, width_needed
+from wideproof.certificates import (
+    Attempt,
+    Certificate,
+    Obstacle,
+    certify,
+    certify_basin,
+    doubled,
+    nearest,
+    polish,
+    width_needed,
+)
 from wideproof.certificates.basins import Ground, contract, find_basin
 from wideproof.certificates.certifying import scored
 from wideproof.certificates.polishing import pulled
@@ -19,10 +30,24 @@ from wideproof.networks import FullyConnected
 from wideproof_verify import verify
 
 
+def made(attempt: Attempt) -> Certificate:
+    """The certificate of an attempt that passed."""
+    assert attempt.passed, attempt.obstacle
+    assert attempt.certificate is not None
+    return attempt.certificate
+
+
+def blocked(attempt: Attempt) -> Obstacle:
+    """What is in the way of an attempt that failed."""
+    assert attempt.certificate is None
+    assert attempt.obstacle is not None
+    return attempt.obstacle
+
+
 def ground(s, largest, constant, n=1):
     """The anchor of a map that is zero there: s, S and the Lipschitz constant are all that counts."""
-    anchor = SimpleNamespace(s=float(s), S=float(largest), residual=0.0, n=n)
-    nothing = SimpleNamespace()
+    anchor: Any = SimpleNamespace(s=float(s), S=float(largest), residual=0.0, n=n)
+    nothing: Any = SimpleNamespace()
     return Ground(nothing, nothing, {}, nothing, anchor, "float64", False, {}, lambda radius: float(constant))
 
 
@@ -94,14 +119,13 @@ def from_start():
 def test_every_start_in_the_ball(problem, tmp_path):
     network, params, data = problem
     found = certify_basin(network, params, data)
-    assert found.passed
-    claims = found.certificate.claims
-    verdict = verify(found.certificate.save(tmp_path / "basin"))
+    claims = made(found).claims
+    verdict = verify(made(found).save(tmp_path / "basin"))
     assert verdict.answer == "proved", verdict.reason
     assert "from every start within" in verdict.statement
     assert certify_basin(network, params, data, distance=1.4 * claims["d"]).certificate is None
     nearer = certify_basin(network, params, data, distance=claims["d"] / 2)
-    assert nearer.certificate.claims["rate"] > claims["rate"]
+    assert made(nearer).claims["rate"] > claims["rate"]
     run, rng = Reference(network, params, data.x), np.random.default_rng(0)
     for _ in range(3):
         u = rng.standard_normal(run.theta.size)
@@ -119,12 +143,11 @@ def test_one_start_and_the_fit_next_to_it(from_start, tmp_path):
     network, begun, found, data = from_start
     assert found.residual < 1e-12
     half = certify_basin(network, found.params, data, start=begun, share=0.5)
-    assert half.passed
-    assert half.certificate.claims["t"] < 1e-9
-    verdict = verify(half.certificate.save(tmp_path / "start"))
+    assert made(half).claims["t"] < 1e-9
+    verdict = verify(made(half).save(tmp_path / "start"))
     assert verdict.answer == "proved", verdict.reason
     assert "from the stored start" in verdict.statement
-    run, claims = Reference(network, begun, data.x), half.certificate.claims
+    run, claims = Reference(network, begun, data.x), made(half).claims
     theta, anchor = run.theta, run.flat(found.params)
     for step in range(200):
         out, jac = run.both(theta)
@@ -145,16 +168,14 @@ def test_every_network(name, tmp_path):
     network = NETWORKS[name]
     params, data = fitted(network, n=2)
     found = certify_basin(network, params, data, distance=1e-9)
-    assert found.passed, found.obstacle
-    ball = verify(found.certificate.save(tmp_path / "ball"))
+    ball = verify(made(found).save(tmp_path / "ball"))
     assert ball.answer == "proved", ball.reason
     normal = np.random.default_rng(0).standard_normal(scored(network, data.y).shape)
     across = pulled(network, params, data.x, 1e-7 * normal)
     begun = {name: weight + across.get(name, 0) for name, weight in params.items()}
     beside = certify_basin(network, params, data, start=begun)
-    assert beside.passed, beside.obstacle
-    assert beside.certificate.claims["t"] < 1e-3 * beside.certificate.claims["d"]
-    start = verify(beside.certificate.save(tmp_path / "start"))
+    assert made(beside).claims["t"] < 1e-3 * made(beside).claims["d"]
+    start = verify(made(beside).save(tmp_path / "start"))
     assert start.answer == "proved", start.reason
 
 
@@ -164,16 +185,14 @@ def test_equal_rows_count(tmp_path):
     data = Dataset(np.concatenate([x, x[:2]]), np.concatenate([y, [-y[0], y[1]]]), "binary")
     params = polish(network, network.init(0), x, np.concatenate([[0.0], y[1:]])).params
     found = certify_basin(network, params, data)
-    assert found.passed
-    verdict = verify(found.certificate.save(tmp_path / "basin"))
+    verdict = verify(made(found).save(tmp_path / "basin"))
     assert verdict.answer == "proved", verdict.reason
     assert "the least loss that any function of the inputs has" in verdict.statement
     begun = params | {"W1": params["W1"] + 1e-3}
     close = nearest(network, begun, x, np.concatenate([[0.0], y[1:]]))
     assert close is not None
     start = certify_basin(network, close.params, data, start=begun)
-    assert start.passed
-    assert verify(start.certificate.save(tmp_path / "start")).answer == "proved"
+    assert verify(made(start).save(tmp_path / "start")).answer == "proved"
 
 
 LIES = {"s": 1.001, "S": 0.999, "rho": 1e-6, "radii": 0.99, "lipschitz": 0.999, "near": 0.5, "b": 0.999, "eta": 1.02,
@@ -195,7 +214,7 @@ def test_lies_are_refused(problem, from_start, tmp_path, stored):
         found, lies = certify_basin(network, near.params, data, start=begun, share=0.5), {"t": 1e-6, "d": 0.999}
     else:
         found, lies = certify_basin(*problem), {}
-    document, arrays = parts(found.certificate.save(tmp_path / "true"))
+    document, arrays = parts(made(found).save(tmp_path / "true"))
     for name, factor in (LIES | lies).items():
         wrong = document | {"claims": lie(document["claims"], name, factor)}
         verdict = verify(put(tmp_path / name, wrong, arrays, digests=True))
@@ -217,14 +236,13 @@ def test_lies_are_refused(problem, from_start, tmp_path, stored):
 def test_obstacles(problem, from_start):
     network, params, data = problem
     far = certify_basin(network, network.init(0), data)
-    assert far.certificate is None
-    assert far.obstacle.quantity == "ratio"
+    assert blocked(far).quantity == "ratio"
     assert "polish" in str(far.obstacle)
     large = certify_basin(network, params, data, step_size=100.0)
-    assert large.obstacle.quantity == "distance"
+    assert blocked(large).quantity == "distance"
     assert not large.passed
     narrow = FullyConnected(input_dim=12, width=2, depth=1, trained=("output",))
-    assert certify_basin(narrow, narrow.init(0), data).obstacle.quantity == "parameters"
+    assert blocked(certify_basin(narrow, narrow.init(0), data)).quantity == "parameters"
     network, begun, found, data = from_start
     along = {name: weight + 0.5 * (name == "W1") for name, weight in begun.items()}
     assert certify_basin(network, found.params, data, start=along, share=0.5).certificate is None

@@ -182,7 +182,9 @@ def _by_a_fit_next_to_it(
     groups = distinct(data)
     found = nearest(network, start, groups.x, groups.y)
     about = {"anchor": "the fit next to the doubled initialization"}
-    for share in shares if found is not None else ():
+    if found is None:
+        return None
+    for share in shares:
         attempt = certify_basin(network, found.params, data, start=start, share=share, level=level, about=about)
         if attempt.passed:
             return attempt
