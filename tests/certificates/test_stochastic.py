@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.certificates.making import residuals, signs, sphere
+from tests.certificates.making import TINY as NETWORKS
+from tests.certificates.making import fitted, residuals, signs, sphere
 from tests.certificates.rewriting import parts, put
 from tests.certificates.test_basins import blocked, ground, lie, made, through_zero
 from wideproof.certificates import certify_epochs, certify_orders, certify_sampling, polish
@@ -266,3 +267,15 @@ def test_several_outputs(tmp_path):
         found = certified(network, params, data, batch=2)
         verdict = verify(made(found).save(tmp_path / str(k)))
         assert verdict.answer == "proved", verdict.reason
+
+
+@pytest.mark.parametrize(("name", "sharp"), [("fully-connected-relu", False), ("fully-connected-tanh-outputs", True)])
+def test_in_balls_of_more_bits(tmp_path, name, sharp):
+    """Signs that have to be kept, and products of layers: the verifier begins with 128 bits."""
+    network = NETWORKS[name]
+    params, data = fitted(network, n=3)
+    for k, certified in enumerate((certify_epochs, certify_sampling, certify_orders)):
+        found = certified(network, params, data, batch=2, distance=1e-10, sharp=sharp)
+        verdict = verify(made(found).save(tmp_path / str(k)))
+        assert verdict.answer == "proved", verdict.reason
+        assert verdict.precision == 128
