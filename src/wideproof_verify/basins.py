@@ -32,6 +32,7 @@ SGD = (
 def basin(p: "Proof") -> str:
     """Theorem 4: gradient descent from every start within d, or from one stored start."""
     c, k, (anchor, _, clash) = p.c, p.k, place(p)
+    require(len({"t", "normal"} & set(c.claims)) == (2 if c.start else 0), "t and normal go with a stored start")
     far, first = reach(p, anchor, c.start) if c.start else (k.d + k.near, 2 * k.d + k.near)
     contract(p, far, first, 2 - k.eta * k.b * k.b, arb(1), p.rises[0], arb(1))
     begun = (
@@ -153,7 +154,7 @@ def reach(p: "Proof", anchor: Anchor, start: dict[str, np.ndarray]) -> tuple[arb
     """
     c, k, rise, given = p.c, p.k, p.rises[0], p.c.claims.get("normal")
     right = isinstance(given, list) and len(given) == anchor.outputs.size and all(map(is_number, given))
-    require(right and "t" in c.claims, "a stored start has the claims t and normal, a number for each output")
+    require(right, "normal is not a list with a number for each output")
     pulled = anchor.pulled(anchor.lift(np.array(given, np.float64).reshape(anchor.outputs.shape)))
     gaps = [anchor.lift(start[name]) - anchor.lift(c.weights[name]) for name in c.network.trained]
     rest = [gap - pulled[name] for gap, name in zip(gaps, c.network.trained, strict=True)]

@@ -227,7 +227,7 @@ def test_lies_are_refused(problem, from_start, tmp_path, stored):
         short = document | {"claims": document["claims"] | {"normal": document["claims"]["normal"][1:]}}
         assert verify(put(tmp_path / "short", short, arrays, digests=True)).answer == "malformed"
         other = {name: a for name, a in arrays.items() if not name.startswith("start/")}
-        assert verify(put(tmp_path / "gone", document, other, digests=True)).answer == "not proved"
+        assert verify(put(tmp_path / "gone", document, other, digests=True)).answer == "malformed"
     else:
         extra = arrays | {"start/a": arrays["weights/a"]}
         assert verify(put(tmp_path / "extra", document, extra, digests=True)).answer == "malformed"
@@ -239,8 +239,11 @@ def test_obstacles(problem, from_start):
     assert blocked(far).quantity == "ratio"
     assert "polish" in str(far.obstacle)
     large = certify_basin(network, params, data, step_size=100.0)
-    assert blocked(large).quantity == "distance"
+    assert blocked(large).quantity == "step size"
     assert not large.passed
+    away = certify_basin(network, params, data, distance=5.0)
+    assert blocked(away).quantity == "distance"
+    assert blocked(away).value > 0.25
     narrow = FullyConnected(input_dim=12, width=2, depth=1, trained=("output",))
     assert blocked(certify_basin(narrow, narrow.init(0), data)).quantity == "parameters"
     network, begun, found, data = from_start

@@ -247,7 +247,7 @@ def test_obstacles(problem):
         far = certified(network, network.init(0), data, batch=2)
         assert blocked(far).quantity == "ratio"
         large = certified(network, params, data, batch=2, step_size=100.0)
-        assert blocked(large).quantity == "distance"
+        assert blocked(large).quantity == "step size"
         again = Dataset(np.concatenate([data.x, data.x[:1]]), np.append(data.y, data.y[0]), "binary")
         repeated = certified(network, params, again, batch=2)
         assert blocked(repeated).quantity == "repeats"

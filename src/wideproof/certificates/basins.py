@@ -72,11 +72,9 @@ class Ground:
         return 2 * constant * self.rho < self.anchor.s**2 * DOWN
 
     def attempt(
-        self, theorem: str, claims: dict[str, Any] | None, summary: str, start: dict[str, np.ndarray] | None = None
+        self, theorem: str, claims: dict[str, Any], summary: str, start: dict[str, np.ndarray] | None = None
     ) -> Attempt:
-        """Return the certificate, or what is in the way."""
-        if claims is None:
-            return Attempt(self.anchor, None, self.too_far())
+        """Return the certificate, or the unit of a piecewise linear network that is in the way."""
         blocked = kink(self.anchor, claims["radii"][0])
         if blocked is not None:
             return Attempt(self.anchor, None, blocked)
@@ -89,8 +87,8 @@ class Ground:
         )  # fmt: skip
         return Attempt(self.anchor, made, None)
 
-    def too_far(self) -> Obstacle:
-        """The start is too far from the zeros, or no zero is known to be near."""
+    def failed(self, distance: float | None, most: float = 0.25) -> Attempt:
+        r"""No zero is known to be near, or $\Lambda d / s$ is too large: `most` is what no step size allows."""
         a = self.anchor
         constant = self.constant(self.near)
         if not self.fits(constant):
@@ -99,13 +97,20 @@ class Ground:
                 f"these weights are not known to be near a fit: Λρ/s² is {value:.3g} and must be below 0.5 (residual "
                 f"ρ = {self.rho:.3g}, smallest singular value s = {a.s:.3g}, Lipschitz constant Λ = {constant:.3g})"
             )
-            return Obstacle("ratio", value, 0.5, reason, ("polish them first", "take a wider network"))
+            advice = ("polish them first", "take a wider network")
+            return Attempt(a, None, Obstacle("ratio", value, 0.5, reason, advice))
+        advice = ("take a smaller step size", "take a wider network, or a larger output scale")
+        if distance is None:
+            reason = "no distance passes: the step size is too large, or the fit not close enough"
+            return Attempt(a, None, Obstacle("step size", math.nan, math.nan, reason, advice))
+        value = self.constant(distance) * distance / a.s
         reason = (
-            f"the Jacobian may change too fast for this distance or step size (smallest singular value s = {a.s:.3g}, "
-            f"Lipschitz constant Λ = {constant:.3g} next to the anchor)"
+            f"the Jacobian may change too much on the way: Λd/s is {value:.3g}, and {most:g} is too much for any step "
+            f"size (distance d = {distance:.3g}, smallest singular value s = {a.s:.3g})"
+            if math.isfinite(most)
+            else f"so many steps in any order may lead too far away from a start at the distance {distance:.3g}"
         )
-        advice = ("take a smaller distance or step size", "take a wider network, or a larger output scale")
-        return Obstacle("distance", a.s / constant if constant else math.inf, math.nan, reason, advice)
+        return Attempt(a, None, Obstacle("distance", value, most, reason, ("take a smaller distance", *advice)))
 
 
 def prepare(
@@ -293,8 +298,9 @@ def certify_basin(
     else:
         top = 0.25 * ground.anchor.s / max(ground.constant(ground.near), 1e-300)
         claims = farthest(lambda d: find_basin(ground, d, **options), top)
-    said = "" if claims is None else _summary(ground, claims, f"every start within {claims['d']:.4g} of")
-    return ground.attempt("basin", claims, said)
+    if claims is None:
+        return ground.failed(distance)
+    return ground.attempt("basin", claims, _summary(ground, claims, f"every start within {claims['d']:.4g} of"))
 
 
 def _from_start(ground: Ground, start: Mapping[str, ArrayLike], options: dict[str, Any]) -> Attempt:
@@ -305,14 +311,14 @@ def _from_start(ground: Ground, start: Mapping[str, ArrayLike], options: dict[st
         raise InputError("the start differs from the anchor in weights that are not trained")
     gap = {name: begun[name] - ground.params[name] for name in graph.trained}
     found = nearest(network, ground.params | begun, ground.groups.x, ground.groups.y, start=ground.params, steps=1)
-    if found is None:
-        return ground.attempt("basin", None, "")
-    back = pulled(network, ground.params, ground.groups.x, found.normal)
     d = _length(gap) * UP
+    if found is None:
+        return ground.failed(d, 0.5)
+    back = pulled(network, ground.params, ground.groups.x, found.normal)
     t = _length({name: gap[name] - back[name] for name in graph.trained}) * (1 + 1e-6) + 1e-11 * d
     claims = find_basin(ground, d, along=t, **options)
     if claims is None:
-        return ground.attempt("basin", None, "")
+        return ground.failed(d, 0.5)
     rows = found.normal.reshape(ground.groups.n, -1).T  # a verifier has outputs first
     claims |= {"t": t, "normal": rows.ravel().tolist()}
     return ground.attempt("basin", claims, _summary(ground, claims, "the stored start, next to"), begun)

@@ -132,7 +132,7 @@ def certify_epochs(
 
     claims = found_at(distance) if distance is not None else farthest(found_at, _top(ground))
     if claims is None:
-        return ground.attempt("epochs", None, "")
+        return ground.failed(distance)
     claims["batch"] = ready.size
     if ready.fixed:
         claims["partition"] = [int(j) for j in partition or ()]
@@ -226,7 +226,7 @@ def certify_sampling(
 
     claims = found_at(distance) if distance is not None else farthest(found_at, _top(ground))
     if claims is None:
-        return ground.attempt("sampling", None, "")
+        return ground.failed(distance)
     return ground.attempt("sampling", claims | {"batch": ready.size}, (
         f"{_method(ground, claims)}, with independent random batches of {ready.size}, stays within "
         f"{claims['radii'][0]:.3g} and converges to zero loss with a probability of at least 1 - "
@@ -344,7 +344,7 @@ def certify_orders(
 
     claims = found_at(distance) if distance is not None else farthest(found_at, 4 * _top(ground))
     if claims is None:
-        return ground.attempt("orders", None, "")
+        return ground.failed(distance, math.inf)
     return ground.attempt("orders", claims, (
         f"{_method(ground, claims)} stays within {claims['radii'][0]:.3g} for {steps} steps, whatever batches of at "
         f"most {ready.size} examples are taken."
