@@ -52,7 +52,7 @@ def longest(a: Balls, axis: int, rest: tuple[int, ...]) -> Balls:
 
 def ball(a: Balls) -> arb:
     """Return one number as a ball."""
-    return arb(float(a.mid), float(a.rad)) if isinstance(a, Near) else a
+    return near.balls_of(a) if isinstance(a, Near) else a
 
 
 def matrix(a: Balls) -> Any:
@@ -111,13 +111,14 @@ def largest_eigenvalue(g: np.ndarray, e: float) -> float:
 
 def largest(g: Near) -> float:
     """Return a number above the eigenvalues of a large symmetric matrix."""
+    g = g.plain()
     return largest_eigenvalue(g.mid, float(near.lengths(Near(g.rad + np.abs(g.mid - g.mid.T)), None)))
 
 
 def spectral_norm(a: Balls) -> arb:
     r"""Return an upper bound of the spectral norm: $\|\hat a\|_2 + \|a - \hat a\|_F$ with $\hat a$ in float64."""
     if isinstance(a, Near):
-        centre, apart = a.mid, arb(float(near.lengths(Near(a.rad), None)))
+        centre, apart = a.mid, arb(float(near.lengths(Near(a.plain().rad), None)))
     else:
         centre = middle(a)
         apart = arb(0) if a.dtype == np.float64 else norm(a - balls(centre))
@@ -130,6 +131,7 @@ def at_least(g: Near, level: float) -> bool | None:
     $g - (\text{level} + \delta) I = R R^\top + E$ proves it if $\|E\|_F \le \delta$; R is float Cholesky, untrusted, E
     is bounded. A vector whose Rayleigh quotient is below refutes it.
     """
+    g = g.plain()
     centre, e = (g.mid + g.mid.T) / 2, float(near.lengths(Near(g.rad + np.abs(g.mid - g.mid.T)), None))
     if not np.isfinite(centre).all():
         return None

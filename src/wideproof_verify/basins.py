@@ -32,11 +32,11 @@ SGD = (
 def basin(p: "Proof") -> str:
     """Theorem 4: gradient descent from every start within d, or from one stored start."""
     c, k, (anchor, _, clash) = p.c, p.k, place(p)
-    require(len({"t", "normal"} & set(c.claims)) == (2 if c.start else 0), "t and normal go with a stored start")
-    far, first = reach(p, anchor, c.start) if c.start else (k.d + k.near, 2 * k.d + k.near)
+    require(len({"t", "normal"} & set(c.claims)) == (2 if c.begun else 0), "t and normal go with a stored start")
+    far, first = reach(p, anchor, c.begun) if c.begun else (k.d + k.near, 2 * k.d + k.near)
     contract(p, far, first, 2 - k.eta * k.b * k.b, arb(1), p.rises[0], arb(1))
     begun = (
-        "the stored start" if c.start else f"every start within {short(c.claims['d'], ROUND_FLOOR)} of these weights"
+        "the stored start" if c.begun else f"every start within {short(c.claims['d'], ROUND_FLOOR)} of these weights"
     )
     goal = "the least loss that any function of the inputs has" if clash else "zero loss"
     return (
@@ -130,7 +130,7 @@ def place(p: "Proof") -> tuple[Anchor, Balls, bool]:
     p.least(rows)
     anchor = Anchor(c.network, c.weights, c.x[rows.first], rows.counts, p.large).differentiate()
     p.lean, p.bounds = anchor.lean, Bounds(anchor, c.sharp)
-    require(not p.lean or (c.theorem == "basin" and not c.start), "there are too many rows for this theorem")
+    require(not p.lean or (c.theorem == "basin" and not c.begun), "there are too many rows for this theorem")
     means = close(rows.means) if p.large else rows.means
     p.stairs()
     g = anchor.features() if anchor.lean else anchor.gram()

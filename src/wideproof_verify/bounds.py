@@ -59,6 +59,29 @@ def kappa(phi: Phi) -> arb:
     return (arb(phi.overlap) / (phi.count if phi.kind == "average" else 1)).sqrt()
 
 
+def operator_norm(weight: np.ndarray | None, phi: Phi) -> arb:
+    """Bound ‖x ↦ Mφ(x)‖: ‖M‖ κ, or less for windows."""
+    if weight is not None and phi.kind == "patches" and phi.count > 1:
+        return _circle(weight, phi)
+    return kappa(phi) * (1 if weight is None else spectral_norm(weight))
+
+
+def _circle(weight: np.ndarray, phi: Phi) -> arb:
+    """Bound the norm of a convolution.
+
+    It is a corner of the convolution on a torus whose sides P are long enough that no window reaches round it, with the
+    blocks Σ_o M_o e^{2πi(k·o/P)}.
+    """
+    sides = zip(phi.positions, phi.size, phi.padding, strict=True)
+    torus, found = [p + max(*pad, sum(pad) - q + 1) for p, q, pad in sides], []
+    pieces, places = balls(weight.reshape(len(weight), -1, phi.count)), list(pairs(*map(range, phi.size)))
+    for k in pairs(range(torus[0] // 2 + 1), *map(range, torus[1:])):
+        turns = [sum((arb(2 * f * i) / p for f, i, p in zip(k, o, torus, strict=True)), arb(0)) for o in places]
+        s, c = np.moveaxis(pieces @ np.array([turn.sin_cos_pi() for turn in turns]), 2, 0)
+        found.append(spectral_norm(np.block([[c, -s], [s, c]])))  # the norm of c + is; −k is the conjugate of k
+    return larger.reduce(found)
+
+
 class Bounds:
     """Norms at the stored weights, taken once; `lipschitz` and `sign` then cost little for each radius."""
 
@@ -105,30 +128,11 @@ class Bounds:
         return total.sqrt()
 
     def _operator(self, term: Term, known: dict) -> arb:
-        """Bound ω, once for each weight and map: ‖M‖ κ, or less for windows."""
+        """Bound ω, once for each weight and map."""
         at = term.weight, term.phi
         if at not in known:
-            weight = None if term.weight is None else self.anchor.floats[term.weight]
-            if weight is not None and term.phi.kind == "patches" and term.phi.count > 1:
-                known[at] = self._circle(weight, term.phi)
-            else:
-                known[at] = kappa(term.phi) * (1 if weight is None else spectral_norm(weight))
+            known[at] = operator_norm(None if term.weight is None else self.anchor.floats[term.weight], term.phi)
         return known[at]
-
-    def _circle(self, weight: np.ndarray, phi: Phi) -> arb:
-        """Bound the norm of a convolution.
-
-        It is a corner of the convolution on a torus whose sides P are long enough that no window reaches round it, with
-        the blocks Σ_o M_o e^{2πi(k·o/P)}.
-        """
-        sides = zip(phi.positions, phi.size, phi.padding, strict=True)
-        torus, found = [p + max(*pad, sum(pad) - q + 1) for p, q, pad in sides], []
-        pieces, places = balls(weight.reshape(len(weight), -1, phi.count)), list(pairs(*map(range, phi.size)))
-        for k in pairs(range(torus[0] // 2 + 1), *map(range, torus[1:])):
-            turns = [sum((arb(2 * f * i) / p for f, i, p in zip(k, o, torus, strict=True)), arb(0)) for o in places]
-            s, c = np.moveaxis(pieces @ np.array([turn.sin_cos_pi() for turn in turns]), 2, 0)
-            found.append(spectral_norm(np.block([[c, -s], [s, c]])))  # the norm of c + is; −k is the conjugate of k
-        return larger.reduce(found)
 
     def _push(self, i: int, name: str, count: int) -> tuple[list[Balls], list[Balls]]:
         """Return ∂z, ∂x by what the `count` columns of φ add to z: (features, units × count, positions), example i."""

@@ -54,6 +54,15 @@ def pull(y: Balls, phi: Phi, positions: int) -> Balls:
     return beyond[..., phi.readers].sum(axis=4)
 
 
+def rectified(z: Near) -> tuple[Near, Near]:
+    """Return max(z, 0) and its slope; a sign that is not known gives the slope [0, 1], an exact zero the slope 0."""
+    open_ = (np.abs(z.mid) * (1 - 4 * near.U) <= z.rad) & (z.rad > 0)
+    on = np.where(z.mid > 0, 1.0, 0.0)
+    value = Near(on) * z
+    slope = Near(np.where(open_, 0.5, on), np.where(open_, 0.5, 0.0))
+    return Near(value.mid, np.where(open_, 2 * z.largest(), value.rad), value.low), slope
+
+
 class Anchor:
     """Everything at the stored weights: `outputs` (outputs, examples), `values` x, `pre` z, `slopes` σ'(z), and as
     (features, outputs, examples, positions) b_k = ∂F/∂x_k in `backs` and g_k = b_k σ'(z_k) in `gains`.
@@ -64,10 +73,15 @@ class Anchor:
     """
 
     def __init__(
-        self, network: Network, weights: dict[str, np.ndarray], x: np.ndarray, counts: Any = None, large: bool = False
+        self,
+        network: Network,
+        weights: dict[str, Balls],
+        x: np.ndarray,
+        counts: Any = None,
+        large: bool = False,
+        keep: bool = False,
     ):
         self.network, self.floats, self.n, self.large = network, weights, len(x), large
-        self.lift = Near if large else balls
         counts = np.ones(self.n) if counts is None else np.asarray(counts, np.float64)
         self.roots: Balls = root(balls(counts))
         self.repeated = bool((counts != 1).any())
@@ -80,14 +94,17 @@ class Anchor:
             value, slope = self.activate(node.activation, z)
             self.values.append(arb(node.scale) * value + (0 if node.skip is None else self.values[node.skip]))
             self.slopes.append(slope)
-            self.pre.append(z if node.activation == "relu" else None)
+            self.pre.append(z if keep or node.activation == "relu" else None)
         self.read = [self.values[s].transpose(0, 2, 1).reshape(-1, self.n) for s in network.sites]
         self.outputs: Balls = np.concatenate([product(self.matrices[network.read_out], r) for r in self.read])
         if network.bias is not None:
-            level = np.concatenate([weights[network.bias]] * len(self.read)) @ np.ones((1, self.n))
-            self.outputs = self.outputs + self.lift(level)
+            self.outputs = self.outputs + self.lift(np.concatenate([weights[network.bias]] * len(self.read)))
         wide = len(network.sites) == 1 and network.read_out in network.trained and len(self.read[0]) >= self.n
         self.lean = large and wide and self.outputs.size > DENSE
+
+    def lift(self, a: Balls) -> Balls:
+        """Return float64 numbers as balls or as `Near`; what is one already as it is."""
+        return a if a.dtype != np.float64 else Near(a) if self.large else balls(a)
 
     def activate(self, name: str, z: Balls) -> tuple[Balls, Balls]:
         """Return σ(z) and σ'(z)."""
@@ -96,6 +113,8 @@ class Anchor:
             return np.frompyfunc(pair, 1, 2)(z)
         if name == "identity":
             return z, Near(np.ones(z.shape))
+        if name == "relu":
+            return rectified(z)
         first, second = (float(above(arb(c))) for c in constants())
         return near.activate(name, pair, first, second, z)
 
@@ -117,16 +136,23 @@ class Anchor:
         """Return a weight times every column, or its transpose; no weight is the identity."""
         if weight is None:
             return x
-        whole = matrix(self.lift(np.ascontiguousarray(self.floats[weight].T))) if turned else self.matrices[weight]
+        whole = matrix(self.lift(self.floats[weight].T)) if turned else self.matrices[weight]
         return product(whole, x.reshape(len(x), -1)).reshape(-1, *x.shape[1:])
 
-    def differentiate(self) -> "Anchor":
-        """Fill `backs` and `gains`, from the last node to the first."""
+    def differentiate(self, seeds: Balls = None) -> "Anchor":
+        """Fill `backs` and `gains`, from the last node to the first.
+
+        With `seeds` (outputs, examples) they are those of the one function Σ seeds F, the seeds held fixed.
+        """
         net, count = self.network, len(self.network.nodes)
         self.backs: list[Balls] = [0] * count
         self.gains: list[Balls] = [None] * count
         for k, site in enumerate(net.sites):
             features, _, positions = self.values[site].shape
+            if seeds is not None:
+                back = self.apply(net.read_out, seeds[k * net.outputs : (k + 1) * net.outputs], turned=True)
+                self.backs[site - net.inputs] = back.reshape(features, 1, positions, self.n).transpose(0, 1, 3, 2)
+                continue
             read = self.lift(self.floats[net.read_out].reshape(net.outputs, features, 1, positions)).transpose(
                 1, 0, 2, 3
             )
@@ -141,7 +167,8 @@ class Anchor:
             node, back = net.nodes[k], self.backs[k]
             if isinstance(back, int):  # nothing scored depends on this node
                 features, _, positions = self.values[net.inputs + k].shape
-                back = self.backs[k] = zeros((features, len(self.outputs), self.n, positions), self.large)
+                rows = len(self.outputs) if seeds is None else 1
+                back = self.backs[k] = zeros((features, rows, self.n, positions), self.large)
             if node.skip is not None and node.skip >= net.inputs:
                 self.backs[node.skip - net.inputs] = self.backs[node.skip - net.inputs] + back
             if self.lean and all(t.value < net.inputs for t in node.terms):
@@ -152,6 +179,20 @@ class Anchor:
                     pulled = pull(self.apply(t.weight, gain, turned=True), t.phi, self.values[t.value].shape[2])
                     self.backs[t.value - net.inputs] = self.backs[t.value - net.inputs] + arb(node.scale) * pulled
         return self
+
+    def gradient(self, seeds: Balls) -> dict[str, Balls]:
+        """Return the gradients of Σ seeds F by the trained arrays, after `differentiate(seeds)`."""
+        net, found = self.network, {}
+        parts = [seeds[k * net.outputs : (k + 1) * net.outputs] for k in range(len(net.sites))]
+        for name in net.trained:
+            if name == net.read_out:
+                found[name] = sum(product(part, r.T) for part, r in zip(parts, self.read, strict=True))
+            elif name == net.bias:
+                found[name] = sum(part.sum(axis=1) for part in parts).reshape(-1, 1)
+            else:
+                pairs = [(arb(net.nodes[k].scale) * self.gains[k], self.gathered(t)) for k, t in net.uses(name)]
+                found[name] = sum(product(g.reshape(len(g), -1), x.reshape(len(x), -1).T) for g, x in pairs)
+        return found
 
     def gain(self, k: int) -> Balls:
         """Return ‖g_k‖_F for every example of a lean pass, from Σ_outputs b² where g itself was not needed."""

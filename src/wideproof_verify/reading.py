@@ -1,6 +1,6 @@
 """Reading a certificate: `certificate.json` (claims) and `arrays.safetensors` (float64 `x`, `y`, `weights/NAME`).
 
-A basin may have `start/NAME` as well, for every trained array.
+A start has `start/NAME` as well, for every trained array.
 
 Digests, format, fields, types and shapes are checked; whatever is not exactly as the format says is malformed.
 """
@@ -15,19 +15,20 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load
 
-from wideproof_verify.graphs import MalformedError, Network, build, describe, is_number, require
+from wideproof_verify.graphs import MalformedError, Network, build, describe, is_number, is_size, require
 
 KEYS = "summary format theorem level network bound loss claims anchor assumptions versions digests"
 NEAR = "s S rho radii lipschitz near b eta d"
 CLAIMS = {  # needed, and allowed as well
     "descent": (
         "s radii lipschitz rho S sigma b eta rate h epsilon steps",
-        "D newton_h newton_radius nested kappa distinct least_loss least_loss_at_most constant_sum",
+        "D newton_h newton_radius nested kappa distinct least_loss least_loss_at_most constant_sum jump",
     ),
     "existence": ("s radii lipschitz D newton_h newton_radius", "distinct least_loss least_loss_at_most"),
     "fit": ("margin", "loss_name loss"),
     "logistic": ("s radii lipschitz loss epsilon c S R1 eta steps I1 I2", ""),
     "impossible": ("groups least_loss", ""),
+    "finite": ("loss", "margin"),
     "basin": (f"{NEAR} a sigma rate epsilon steps", "t normal distinct least_loss least_loss_at_most"),
     "epochs": (f"{NEAR} batch beta bend order a sigma rate epsilon steps", "partition"),
     "sampling": (f"{NEAR} batch beta bend within mu u failure rate epsilon steps late", ""),
@@ -45,10 +46,25 @@ TYPES = {
     "nested": dict,
     "loss_name": str,
 }
-LOSSES = {
-    "squared": {"name": "squared", "reduction": "half_sum"},
-    "logistic": {"name": "logistic", "reduction": "mean"},
-}
+MARGIN_LOSSES = ("logistic", "exp_linear", "squared_hinge", "half_squared_hinge", "huber_hinge")
+LOSSES = {name: {"name": name, "reduction": "mean"} for name in MARGIN_LOSSES}
+LOSSES["squared"] = {"name": "squared", "reduction": "half_sum"}
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where training began, as matrices of the trained weights, and how it went.
+
+    `batches` are the rows of every step, (steps, batch size), or `None` for all of them. A local error of 2^-`bits`
+    is small enough at each step, for the end to be within `distance` of the anchor: hints and a claim.
+    """
+
+    weights: dict[str, np.ndarray]
+    step_size: float
+    steps: int
+    batches: np.ndarray | None
+    bits: list[float]
+    distance: float
 
 
 @dataclass(frozen=True)
@@ -66,13 +82,15 @@ class Certificate:
     targets: np.ndarray
     weights: dict[str, np.ndarray]
     subject: str
-    start: dict[str, np.ndarray] | None = None
+    loss: dict[str, str]
+    start: Start | None = None
+    begun: dict[str, np.ndarray] | None = None
 
     @property
     def smooth(self) -> bool:
         """Whether float64 with radii can do: no signs to be decided, no products of layers to be followed."""
         kinked = any(node.activation == "relu" for node in self.network.nodes)
-        return not kinked and not self.sharp and self.theorem not in ("fit", "logistic", "impossible")
+        return not kinked and not self.sharp and self.theorem not in ("fit", "logistic", "impossible", "finite")
 
     @property
     def small(self) -> bool:
@@ -91,8 +109,8 @@ def read(folder: str | Path) -> Certificate:
         stated = json.loads(path.read_bytes().decode(), object_pairs_hook=_unique)
         theorem = stated["theorem"]
         require(theorem in CLAIMS, f"there is no theorem {theorem!r}")
-        missing = set(KEYS.split()) ^ set(stated)  # a proof at one point needs no bound
-        right = not missing or (missing == {"bound"} and theorem in ("fit", "impossible"))
+        missing = set(KEYS.split()) ^ (set(stated) - ({"start"} if theorem in ("descent", "finite") else set()))
+        right = not missing or (missing == {"bound"} and theorem in ("fit", "impossible", "finite"))
         require(right, "certificate.json lacks a key or has one that is not known")
         digests = stated.pop("digests")
         text = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -101,6 +119,7 @@ def read(folder: str | Path) -> Certificate:
             require(digests[name] == digest and len(digests) == 2, f"the digest of the {name} does not match")
         _check_claims(stated, theorem, stated["claims"])
         arrays = load(data)
+        batches = arrays.pop("batches", None)
         for name, array in arrays.items():
             require(array.dtype == np.float64, f"the array {name!r} is {array.dtype}, not float64")
             require(np.isfinite(array).all(), f"the array {name!r} has an entry that is not a finite number")
@@ -110,21 +129,55 @@ def read(folder: str | Path) -> Certificate:
         weights = {name.removeprefix("weights/"): array for name, array in arrays.items()}
         network, matrices = build(stated["network"], weights)
         _check_shapes(network, x.shape, y.shape)
-        start = build(stated["network"], weights | begun)[1] if begun else None
-        right = not begun or (theorem == "basin" and set(begun) == set(network.trained))
-        require(right, "a start is every trained array, and is for a basin")
+        one = build(stated["network"], weights | begun)[1] if begun and theorem == "basin" else None
+        require(one is None or set(begun) == set(network.trained), "the start of a basin is every trained array")
         scored = (y[:, 1:] if network.times else y).reshape(len(y), -1).T
         digest = _digest(x, y)
         given = stated["anchor"].get("digest", digest) if isinstance(stated["anchor"], dict) else None
         require(given == digest, "the digest of the data, which the anchor gives, is not that of x and y")
         subject = _subject(stated, describe(network, matrices), x, digest)
+        start = _start(stated, weights, {} if theorem == "basin" else begun, network, batches, len(x))
         return Certificate(
-            theorem, stated["claims"], network, stated["bound"]["sharp"], x, scored, matrices, subject, start
-        )
+            theorem, stated["claims"], network, stated["bound"]["sharp"], x, scored, matrices, subject, stated["loss"],
+            start, one,
+        )  # fmt: skip
     except MalformedError:
         raise
     except Exception as error:  # whatever a damaged file does to the libraries that read it
         raise MalformedError(f"the files cannot be read as a certificate: {type(error).__name__}: {error}") from error
+
+
+def _start(
+    stated: dict[str, Any], weights: Any, begun: dict[str, np.ndarray], net: Network, batches: Any, rows: int
+) -> Start | None:
+    """Return what the certificate says about the start, if it has one."""
+    given = stated.get("start")
+    if given is None:
+        require(
+            not begun and batches is None and stated["theorem"] != "finite", "there are arrays of a start, but no start"
+        )
+        return None
+    require(set(given) == {"step_size", "steps", "bits", "distance"}, "the start has other fields")
+    steps, bits, size, far = given["steps"], given["bits"], given["step_size"], given["distance"]
+    require(is_size(steps) and steps <= 10**6, f"the start is {steps!r} steps away, not 1 to 1000000")
+    right = isinstance(bits, list) and len(bits) == steps and all(is_number(b) and -1000 <= b <= 4096 for b in bits)
+    require(right, "the start has no number of bits, at most 4096, for each step")
+    require(all(is_number(v) and v > 0 for v in (size, far)), "step size and distance of the start are not positive")
+    require(
+        set(begun) == set(net.trained), f"the start has the arrays {sorted(begun)}, trained are {sorted(net.trained)}"
+    )
+    for name, array in begun.items():
+        wanted = weights[name].shape
+        require(array.shape == wanted, f"the start's {name!r} has the shape {array.shape}, the anchor's has {wanted}")
+    if batches is not None:
+        right = batches.dtype == np.int64 and batches.ndim == 2 and len(batches) == steps
+        require(right, "batches are not whole numbers, a row for each step")
+        require(batches.shape[1] > 0, "a batch is empty")
+        require(batches.min() >= 0 and batches.max() < rows, f"a batch has a row that is not one of 0 to {rows - 1}")
+        distinct = all(len(set(batch)) == len(batch) for batch in batches.tolist())
+        require(distinct, "a batch has a row twice")
+    _, matrices = build(stated["network"], {**weights, **begun})
+    return Start({name: matrices[name] for name in net.trained}, size, steps, batches, bits, far)
 
 
 def _digest(*arrays: np.ndarray) -> str:
@@ -146,7 +199,10 @@ def _check_shapes(net: Network, x: tuple[int, ...], y: tuple[int, ...]) -> None:
 
 
 def _subject(stated: dict[str, Any], network: str, x: np.ndarray, digest: str) -> str:
-    loss = {"squared": "half the sum of squares", "logistic": "the mean logistic loss"}[stated["loss"]["name"]]
+    name, mean = stated["loss"]["name"], stated["loss"]["reduction"] == "mean"
+    loss = (
+        f"the mean {name} loss" if name != "squared" else "half the mean square" if mean else "half the sum of squares"
+    )
     return (
         f"This is about {len(x)} rows of {' x '.join(map(str, x.shape[1:]))} prepared inputs (SHA-256 of the data "
         f"{digest[:16]}…), {network}, and {loss}."
@@ -166,8 +222,9 @@ def _check_claims(stated: dict[str, Any], theorem: str, claims: dict[str, Any]) 
     require(stated["level"] in ("float64", "enclosed"), f"there is no level {stated['level']!r}")
     sharp = stated.setdefault("bound", {"sharp": False})
     require(set(sharp) == {"sharp"} and isinstance(sharp["sharp"], bool), "bound is not {'sharp': true or false}")
-    losses = {"logistic": ["logistic"], "fit": ["logistic"]}.get(theorem, ["squared"])
-    require(stated["loss"] in [LOSSES[name] for name in losses], f"the loss is not one of the theorem {theorem!r}")
+    losses = {"logistic": ["logistic"], "fit": ["logistic"], "finite": LOSSES}.get(theorem, ["squared"])
+    known = [LOSSES[name] for name in losses] + ([{"name": "squared", "reduction": "mean"}] if losses is LOSSES else [])
+    require(stated["loss"] in known, f"the loss is not one of the theorem {theorem!r}")
     needed, allowed = (set(names.split()) for names in CLAIMS[theorem])
     require(needed <= set(claims) <= needed | allowed, f"the claims are not {CLAIMS[theorem][0]}")
     require(len({"D", "newton_h", "newton_radius"} & set(claims)) in (0, 3), "the claims D and newton_* go together")

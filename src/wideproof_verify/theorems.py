@@ -28,7 +28,9 @@ from wideproof_verify.arithmetic import (
     spectral_norm,
 )
 from wideproof_verify.bounds import Bounds
+from wideproof_verify.following import Loss, LostError, Tube, contained, follow
 from wideproof_verify.graphs import is_number, require
+from wideproof_verify.jumps import halve
 from wideproof_verify.near import Near, close
 from wideproof_verify.networks import Anchor
 from wideproof_verify.reading import Certificate
@@ -39,7 +41,7 @@ RELATIONS = {
     "≥": (operator.ge, operator.lt), ">": (operator.gt, operator.le),
 }  # fmt: skip
 DESCENT = (
-    "Gradient descent with step size {eta} from these weights converges to {goal}: each step multiplies the "
+    "{origin} converges to {goal}: each step multiplies the "
     "residual{means} by at most 1 - {rate}, the weights move by less than {end}, and after {steps} steps the loss is "
     "at most {epsilon}{above}. "
 )
@@ -67,7 +69,7 @@ class Proof:
     def __init__(self, certificate: Certificate, large: bool = False):
         self.c, self.checks, self.large = certificate, [], large
         self.k = SimpleNamespace(**{name: arb(v) for name, v in certificate.claims.items() if is_number(v)})
-        self.n = arb(len(certificate.x))
+        self.n, self.tube = arb(len(certificate.x)), Tube({}, arb(0))
 
     def record(self, name: str, holds: bool | None, claimed: Balls, found: Balls) -> None:
         """Note an inequality, and stop unless it is proved; norms of large arrays are bounds, which refute nothing."""
@@ -93,7 +95,9 @@ class Proof:
         """Check everything and return what was proved about what, in words."""
         if self.c.theorem in basins.THEOREMS:
             return f"{basins.THEOREMS[self.c.theorem](self)} {self.c.subject}"
-        theorems = {"fit": self.fit, "logistic": self.logistic, "impossible": self.impossible}
+        theorems = {
+            "fit": self.fit, "logistic": self.logistic, "impossible": self.impossible, "finite": self.finite,
+        }  # fmt: skip
         return f"{theorems.get(self.c.theorem, self.squared)()} {self.c.subject}"
 
     def stairs(self) -> None:
@@ -158,7 +162,9 @@ class Proof:
         """Gradient descent (Theorem 1) and existence (Theorem 2)."""
         c, k, said, rows = self.c, self.k, "", grouped(self.c.x, self.c.targets)
         self.least(rows)
-        anchor = Anchor(c.network, c.weights, c.x[rows.first], rows.counts, self.large).differentiate()
+        anchor = Anchor(c.network, c.weights, c.x[rows.first], rows.counts, self.large)
+        jump = self.jump(anchor)
+        anchor.differentiate()
         self.lean, self.bounds = anchor.lean, Bounds(anchor, c.sharp)
         means = close(rows.means) if self.large else rows.means
         g = anchor.features() if anchor.lean else anchor.gram()
@@ -167,22 +173,26 @@ class Proof:
         self.spectrum(g)
         if "nested" in c.claims:
             self.nested(anchor)
-        if "nested" not in c.claims or "D" in c.claims:  # Newton's method leaves the nested sets
+        if not {"nested", "jump"} & set(c.claims) or "D" in c.claims:  # Newton's method leaves the nested sets
             self.lipschitz()
         if c.theorem == "descent":
-            (s, pull), end = self.pull(), self.m[-1]
+            (s, pull), end = self.pull(), self.m[-1] + jump / 2  # the slopes ½ are D/2 from any others
+            self.integral[-1] += 3 * jump / 2 * self.radii[-1]  # and J moves by D at most on a step
             self.need("rho", k.rho, "≥", "‖r‖", norm(r))
             self.need("M_J", end, "≤", s, pull)
-            self.need(f"rho − {s} t_J + ∫M", k.rho - pull * self.radii[-1] + self.integral[-1], "<", "0", 0)
-            self.need("h", k.h, "≥", f"Λ_J rho / {s}²", self.rises[-1] * k.rho / (pull * pull))
+            off = arb(0 if c.start is None else c.start.distance)  # |r| ≤ rho + b off for every start within off
+            rho, far = k.rho + (k.b + k.s) * off, "rho" if c.start is None else "(rho + (b + s) distance)"
+            self.need(f"{far} − {s} t_J + ∫M", rho - pull * self.radii[-1] + self.integral[-1], "<", "0", 0)
+            self.need("h", k.h, "≥", f"Λ_J {far} / {s}²", self.rises[-1] * rho / (pull * pull))
+            self.need("distance", off, "<", "t_J", self.radii[-1])
             if len(self.radii) == 1:
                 self.need("h", k.h, "<", "1/2", 0.5)
             self.positive("sigma", "eta", "rate", "epsilon")
             self.need("sigma", k.sigma, "≤", "s − M_J", k.s - end)
             self.need("b", k.b, "≥", "S + M_J", k.S + end)
             self.need("rate", k.rate, "≤", "1", 1)
-            self.need("rate", k.rate, "≤", f"eta sigma ({s} − M_J)", k.eta * k.sigma * (pull - end))
-            final = (1 - k.rate) ** c.claims["steps"] * k.rho
+            self.need("rate", k.rate, "≤", f"eta sigma ({s} − M_J)", k.eta * k.sigma * (pull - end - jump))
+            final = (1 - k.rate) ** c.claims["steps"] * (k.rho + k.b * off)
             self.need("(1 − rate)^steps rho", final, "≤", "√(2 epsilon)", (2 * k.epsilon).sqrt())
             rate, most = short(c.claims["rate"], ROUND_FLOOR), short(c.claims["epsilon"], ROUND_CEILING)
             end, goal, above = short(c.claims["radii"][-1], ROUND_CEILING), "zero loss", ""
@@ -194,7 +204,7 @@ class Proof:
                 above, means = " more than that least loss", " from the means of equal rows"
             said = DESCENT.format(
                 eta=c.claims["eta"], goal=goal, rate=rate, end=end, steps=c.claims["steps"], epsilon=most, above=above,
-                means=means,
+                means=means, origin=self.origin(),
             )  # fmt: skip
         if "D" in c.claims:
             self.newton(self.raised(g), r)
@@ -202,6 +212,75 @@ class Proof:
             least = "the least loss that any function of the inputs has" if rows.clash else "zero loss"
             said += f"Weights with {least} exist within the distance {radius}."
         return said.strip()
+
+    def origin(self) -> str:
+        """Follow the steps from the start, if there is one, and say what begins where."""
+        c, eta = self.c, self.c.claims["eta"]
+        if c.start is None:
+            return f"Gradient descent with step size {eta} from these weights"
+        self.followed()
+        if c.start.batches is not None:
+            return f"{self.course()} {self.led()}, and gradient descent with step size {eta} from there"
+        self.need("eta", self.k.eta, "≥", "step size of the start", c.start.step_size)
+        self.need("eta", self.k.eta, "≤", "step size of the start", c.start.step_size)
+        return f"{self.course()} {self.led()}, and from there it"
+
+    def course(self) -> str:
+        """Say what is followed from where."""
+        start = self.c.start
+        assert start is not None
+        said, order = "Gradient descent", ""
+        if start.batches is not None:
+            said, order = f"Stochastic {said.lower()}", f" and the stored order of batches of {start.batches.shape[1]}"
+        return f"{said} with step size {start.step_size}{order}, started at the start weights,"
+
+    def led(self) -> str:
+        """Say where the steps end."""
+        start = self.c.start
+        assert start is not None
+        return f"comes within {short(start.distance, ROUND_CEILING)} of these weights in {start.steps} steps"
+
+    def followed(self) -> None:
+        """The steps from the start end within the claimed distance of these weights."""
+        c, start, loss = self.c, self.c.start, Loss(**self.c.loss)
+        assert start is not None
+        require("constant_sum" not in c.claims, "constant_sum is not for a proof from a start")
+        signs = c.loss["name"] == "squared" or (np.abs(c.targets) == 1).all()
+        require(signs, f"the targets of the {c.loss['name']} loss are not 1 and -1")
+        try:
+            self.tube = follow(c.network, c.weights, start, c.x, c.targets, loss)
+        except LostError as error:
+            raise NotProvedError(str(error), decided=True) from None
+        apart = [norm(contained(self.tube.point[name]) - balls(c.weights[name])) for name in c.network.trained]
+        off = norm(np.array(apart)) + self.tube.off
+        if not off <= start.distance:
+            text = f"the exact steps from the start end within {float(off):.6g} of these weights"
+            raise NotProvedError(f"{text}, claimed is {start.distance:.6g}", decided=True)
+        self.record("distance ≥ of the exact steps from these weights", True, start.distance, off)
+
+    def finite(self) -> str:
+        """The loss after the stored number of steps from the start, whatever comes later."""
+        c, loss = self.c, Loss(**self.c.loss)
+        assert c.start is not None
+        self.followed()
+        outputs = self.tube.outputs(c.network, c.weights, c.x)
+        self.need("loss", self.k.loss, "≥", "loss after the steps", loss.value(outputs, c.targets))
+        most = short(c.claims["loss"], ROUND_CEILING)
+        said = f"{self.course()} has a loss of at most {most} after {c.start.steps} steps"
+        if "margin" in c.claims:
+            self.positive("margin")
+            self.need("margin", self.k.margin, "≤", "least margin", smaller.reduce(self.margins(outputs)))
+            said += f", and every example is on the right side by at least {short(c.claims['margin'], ROUND_FLOOR)}"
+        return f"{said}. It {self.led()}."
+
+    def jump(self, anchor: Anchor) -> arb:
+        """Return the claim D, checked with the slopes ½ at open pairs, or 0. Between jumps J is constant: Λ = 0."""
+        claims, jump = self.c.claims, getattr(self.k, "jump", arb(0))
+        if "jump" in claims:
+            require(not {"D", "nested", "constant_sum"} & set(claims), "jump goes with no other kind of descent")
+            self.need("jump", jump, "≥", "0", 0)
+            self.need("jump²", jump * jump, "≥", "λ_max(BᵀB ∘ |XᵀX|)", halve(anchor, arb(claims["radii"][-1])))
+        return jump
 
     def least(self, rows: Rows) -> None:
         """Repeated inputs are claimed as such: their number, and bounds of the least loss of any function."""
@@ -244,6 +323,7 @@ class Proof:
         far = larger.reduce(norm(anchor.values[0], axis=(0, 2)))
         start = larger.reduce(abs(balls(c.weights[net.read_out]))[0])
         row = longest(anchor.weighted(anchor.values[1], 1).reshape(len(anchor.values[1]), -1), 1, (0,))
+        off = arb(0 if c.start is None else c.start.distance)
         time, before, rows = arb(0), start, zip(self.radii, self.cells, self.rises, map(arb, sizes), strict=True)
         for j, (t, cell, rise, size) in enumerate(rows, 1):
             p = q / first * far * second * size
@@ -251,7 +331,7 @@ class Proof:
             self.need(f"M_{j}", self.m[j], "<", "s", self.k.s)
             self.need(f"A_{j}", size, "≥", f"A_{j - 1}", before)
             time, before = time + cell / (self.k.s - self.m[j]), size
-            moved = smaller(t, (row + q * smaller(t, size * q * time)) * time)
+            moved = smaller(t, off + (row + q * smaller(t, off + size * q * time)) * time)
             self.need(f"A_{j}", size, ">", "max|a| + how far it moves", start + moved)
 
     def newton(self, g: Balls, r: Balls) -> None:

@@ -158,12 +158,6 @@ def convolution(weight: np.ndarray, phi: Any) -> np.ndarray:
     return np.kron(np.eye(math.prod(phi.out)), weight) @ matrix(phi, phi.positions, features)
 
 
-class _Verifier:
-    """As much of the verifier's `Bounds` as the norm of a convolution needs."""
-
-    circle: Any = bounds.Bounds._circle
-
-
 @pytest.mark.parametrize("name", WINDOWS)
 def test_the_norm_of_a_convolution(rng, name):
     """Above the norm of the matrix, and not above kappa times the norm of the weight, in both packages."""
@@ -175,7 +169,7 @@ def test_the_norm_of_a_convolution(rng, name):
         truth = float(np.linalg.norm(convolution(weight, phi), 2))
         ours = operator_norm(weight, phi, True)
         loose = operator_norm(weight, phi, False)
-        theirs = float(_Verifier().circle(weight, stated(phi, phi.positions)).upper())
+        theirs = float(bounds.operator_norm(weight, stated(phi, phi.positions)).upper())
         most = math.sqrt(phi.count) * float(np.linalg.norm(weight, 2))  # of stride 1
         for found in (ours, loose, theirs):
             assert truth * (1 - 1e-12) <= found <= most * (1 + 1e-6)
@@ -191,7 +185,7 @@ def test_a_shorter_circle_would_be_too_short():
     truth = float(np.linalg.norm(convolution(weight, phi), 2))
     assert truth == pytest.approx(math.sqrt(2))
     assert operator_norm(weight, phi, True) >= truth
-    assert _Verifier().circle(weight, stated(phi, (2,))) >= truth * (1 - 1e-15)
+    assert bounds.operator_norm(weight, stated(phi, (2,))) >= truth * (1 - 1e-15)
 
 
 @pytest.mark.parametrize("phi", [IDENTITY_MAP, FLAT, ONES, *WINDOWS.values(), *AVERAGES.values()])

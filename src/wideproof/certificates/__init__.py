@@ -14,4 +14,5 @@ from wideproof.certificates.stochastic import certify_epochs as certify_epochs
 from wideproof.certificates.stochastic import certify_orders as certify_orders
 from wideproof.certificates.stochastic import certify_sampling as certify_sampling
 from wideproof.certificates.widths import doubled as doubled
+from wideproof.certificates.widths import positive as positive
 from wideproof.certificates.widths import width_needed as width_needed

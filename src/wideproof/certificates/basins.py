@@ -83,7 +83,7 @@ class Ground:
             claims |= {"distinct": self.groups.n, "least_loss": low, "least_loss_at_most": high}
         made = Certificate(
             f"Claim: {summary} {VERIFY}", theorem, self.level, self.network.graph, claims, self.params, self.data.x,
-            self.data.y, self.sharp, self.about, start,
+            self.data.y, self.sharp, self.about, begun=start,
         )  # fmt: skip
         return Attempt(self.anchor, made, None)
 

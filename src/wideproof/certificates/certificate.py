@@ -34,6 +34,34 @@ ASSUMPTIONS = {
 
 
 @dataclass(frozen=True, eq=False)
+class Start:
+    """Where training began and how it went, for a claim about the steps from there.
+
+    Attributes
+    ----------
+    params : the weights at the start; those that are not trained are the anchor's.
+    step_size, steps : of (stochastic) gradient descent.
+    batches : the rows of every step, `steps x batch`, or `None` for all of them.
+    bits : for every step, the bits after the point that are enough: a hint for the verifier.
+    distance : how far from the anchor the exact steps end, at most.
+    """
+
+    params: Mapping[str, np.ndarray] = field(repr=False)
+    step_size: float
+    steps: int
+    batches: np.ndarray | None = field(repr=False)
+    bits: tuple[float, ...] = field(repr=False)
+    distance: float
+
+    def document(self) -> dict[str, Any]:
+        """Return what the JSON file says about the start."""
+        return {
+            "step_size": float(self.step_size), "steps": int(self.steps), "bits": [float(b) for b in self.bits],
+            "distance": float(self.distance),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """Claims of one theorem at one anchor.
 
@@ -46,7 +74,8 @@ class Certificate:
     params, x, y : all weights at the anchor, and the prepared data.
     sharp : whether the Lipschitz constants use the norms of whole products of layers.
     about : where the anchor comes from: the data set's name, seed, steps, distance moved by polishing.
-    start : the trained arrays from which gradient descent starts, where that is not the anchor (a basin).
+    loss : name and reduction, where the theorem leaves them open. `start` : where training began, if that is claimed.
+    begun : the trained arrays of the one start that a basin is about, if it is about one.
     """
 
     summary: str
@@ -59,7 +88,9 @@ class Certificate:
     y: np.ndarray = field(repr=False)
     sharp: bool = False
     about: Mapping[str, Any] = field(default_factory=dict)
-    start: Mapping[str, np.ndarray] | None = field(default=None, repr=False)
+    loss: Mapping[str, str] | None = None
+    start: Start | None = None
+    begun: Mapping[str, np.ndarray] | None = field(default=None, repr=False)
 
     def save(self, folder: str | Path) -> Path:
         """Write the certificate to a new folder and return its path."""
@@ -81,8 +112,14 @@ class Certificate:
 
     def _files(self) -> dict[str, bytes]:
         arrays = {"x": self.x, "y": self.y} | {f"weights/{name}": weight for name, weight in self.params.items()}
-        arrays |= {f"start/{name}": weight for name, weight in (self.start or {}).items()}
-        content = to_bytes({name: np.array(a, np.float64, order="C") for name, a in arrays.items()})
+        kept = {name: np.array(a, np.float64, order="C") for name, a in arrays.items()}
+        if self.start is not None:
+            begun = {f"start/{name}": self.start.params[name] for name in self.graph.trained}
+            kept |= {name: np.array(a, np.float64, order="C") for name, a in begun.items()}
+            if self.start.batches is not None:
+                kept["batches"] = np.array(self.start.batches, np.int64, order="C")
+        kept |= {f"start/{name}": np.array(a, np.float64, order="C") for name, a in (self.begun or {}).items()}
+        content = to_bytes(kept)
         document = self.document()
         document["digests"] = {
             "arrays": hashlib.sha256(content).hexdigest(),
@@ -95,21 +132,22 @@ class Certificate:
         """Return what the JSON file says, without the digests."""
         from wideproof import __version__
 
-        squared = self.theorem not in ("logistic", "fit")
-        return {
+        squared = self.theorem not in ("logistic", "fit", "finite")
+        usual = {"name": "squared", "reduction": "half_sum"} if squared else {"name": "logistic", "reduction": "mean"}
+        document = {
             "summary": self.summary,
             "format": FORMAT,
             "theorem": self.theorem,
             "level": self.level,
             "network": json.loads(json.dumps(self.graph.to_dict())),
             "bound": {"sharp": self.sharp},
-            "loss": {"name": "squared", "reduction": "half_sum"} if squared
-            else {"name": "logistic", "reduction": "mean"},
+            "loss": dict(self.loss or usual),
             "claims": _plain(self.claims),
             "anchor": _plain(self.about),
             "assumptions": list(ASSUMPTIONS[self.level]),
             "versions": {"wideproof": __version__, "numpy": np.__version__, "python": platform.python_version()},
         }  # fmt: skip
+        return document if self.start is None else document | {"start": self.start.document()}
 
 
 def canonical(document: Mapping[str, Any]) -> str:
@@ -143,12 +181,20 @@ def load_certificate(folder: str | Path) -> Certificate:
                 f"{folder} holds a certificate in the format {document['format']!r}, this version reads {FORMAT!r}: "
                 "make it again with `wideproof prove`"
             )
+        weights, begun = (
+            {name.removeprefix(kind): a for name, a in arrays.items() if name.startswith(kind)}
+            for kind in ("weights/", "start/")
+        )
+        start = document.get("start")
+        if start is not None:
+            start = Start(
+                {**weights, **begun}, start["step_size"], start["steps"], arrays.get("batches"), tuple(start["bits"]),
+                start["distance"],
+            )  # fmt: skip
         return Certificate(
             document["summary"], document["theorem"], document["level"], graph_from_dict(document["network"]),
-            document["claims"],
-            {name.removeprefix("weights/"): a for name, a in arrays.items() if name.startswith("weights/")},
-            arrays["x"], arrays["y"], document["bound"]["sharp"], document["anchor"],
-            {name.removeprefix("start/"): a for name, a in arrays.items() if name.startswith("start/")} or None,
+            document["claims"], weights, arrays["x"], arrays["y"], document["bound"]["sharp"], document["anchor"],
+            document["loss"], start, begun if begun and start is None else None,
         )  # fmt: skip
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise InputError(f"{folder} is no certificate, or a damaged one ({error})") from error

@@ -14,9 +14,17 @@ from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.attempt import Attempt, Level
 from wideproof.certificates.balance import is_balanced
 from wideproof.certificates.certificate import Certificate
+from wideproof.certificates.jumps import find_jumps, has_jumps
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.nested import climb_nested, nested_sets
-from wideproof.certificates.obstacles import contradiction, kink, no_eigenvalue, ratio_too_large, step_too_large
+from wideproof.certificates.obstacles import (
+    contradiction,
+    jumps_too_far,
+    kink,
+    no_eigenvalue,
+    ratio_too_large,
+    step_too_large,
+)
 from wideproof.certificates.squared_loss import Descent, Existence, existence, find_descent, proof_ratio
 from wideproof.certificates.staircase import Staircase, climb
 from wideproof.data import AnyDataset
@@ -35,6 +43,7 @@ def certify(
     step_size: float | None = None,
     target_loss: float = 1e-12,
     require_zero: bool = False,
+    room: float = 0.0,
     about: Mapping[str, Any] | None = None,
 ) -> Attempt:
     r"""Try to prove that gradient descent on $\tfrac12 \sum (f - y)^2$ converges to a global minimum from `params`.
@@ -50,6 +59,7 @@ def certify(
     step_size : certify this one, which is below $2/(b^2 + s^2)$; by default $1/b^2$, which asks least of the network.
     target_loss : the loss, above the least one, for which steps are counted.
     require_zero : prove zero loss, or that it is impossible.
+    room : prove it for all starts so near that their residual is larger by at most this share.
     about : where the anchor comes from; it is written into the certificate.
 
     Examples
@@ -74,25 +84,36 @@ def certify(
     if impossible is not None:
         return impossible
     groups = distinct(data)
+    counts = groups.counts if groups.repeated else None
     anchor = measure(
-        network.graph, weights, groups.x, scored(network, groups.y), counts=groups.counts if groups.repeated else None,
+        network.graph, weights, groups.x, scored(network, groups.y), counts=counts,
         level=level, sharp=sharp, constant=is_balanced(network.graph, weights, data.y),
     )  # fmt: skip
     obstacle = no_eigenvalue(anchor, groups.x)
     if obstacle is not None:
         return Attempt(anchor, None, obstacle)
-    search = _search(anchor, network, weights)
-    found = _descend(anchor, search, step_size, target_loss)
+    rho = max(anchor.residual, 1e-300) * (1 + room)
+    search = _search(anchor, network, weights, rho)
+    found = find_descent(rho, anchor.s, anchor.S, search, eta=step_size, epsilon=target_loss)
     near = existence(anchor.s, anchor.newton, lambda radius: _constant(anchor, radius))
     if found is None:
-        safe = None if step_size is None else _descend(anchor, search, None, target_loss)
+        safe = None
+        if step_size is not None:
+            safe = find_descent(rho, anchor.s, anchor.S, search, epsilon=target_loss)
         too_far = ratio_too_large(anchor, "polishing" in about)
         obstacle = too_far if step_size is None or safe is None else step_too_large(step_size, safe)
         return Attempt(anchor, None, obstacle, existence=near)
     blocked = kink(anchor, found.radius)
     if blocked is not None:
-        return Attempt(anchor, None, blocked)
-    claims = descent_claims(found, near)
+        if not has_jumps(anchor.graph) or anchor.lifted:
+            return Attempt(anchor, None, blocked)
+        found, share = find_jumps(
+            anchor, weights, groups.x, counts=counts, eta=step_size, epsilon=target_loss, room=room
+        )
+        near = None
+        if found is None:
+            return Attempt(anchor, None, jumps_too_far(blocked, share))
+    claims = descent_claims(found, near) | {"rho": max(anchor.residual, 1e-300)}
     if groups.repeated:
         low, high = groups.least_loss
         claims |= {"distinct": groups.n, "least_loss": low, "least_loss_at_most": high}
@@ -112,13 +133,11 @@ def _constant(anchor: Anchor, radius: float) -> float:
     return lipschitz(anchor, radius).value
 
 
-def _residual(anchor: Anchor) -> float:
-    return max(anchor.residual, 1e-300)
-
-
-def _search(anchor: Anchor, network: Network, params: Mapping[str, np.ndarray]) -> Callable[[float], Staircase | None]:
+def _search(
+    anchor: Anchor, network: Network, params: Mapping[str, np.ndarray], rho: float
+) -> Callable[[float], Staircase | None]:
     """Return the search for radii: balls, and where they fail the nested sets."""
-    rho, known = _residual(anchor), cache(lambda: nested_sets(anchor, network, params))
+    known = cache(lambda: nested_sets(anchor, network, params))
     constant = cache(lambda radius: _constant(anchor, radius))
 
     def search(pull: float) -> Staircase | None:
@@ -128,12 +147,6 @@ def _search(anchor: Anchor, network: Network, params: Mapping[str, np.ndarray]) 
         return stairs
 
     return search
-
-
-def _descend(
-    anchor: Anchor, search: Callable[[float], Staircase | None], step_size: float | None, target_loss: float
-) -> Descent | None:
-    return find_descent(_residual(anchor), anchor.s, anchor.S, search, eta=step_size, epsilon=target_loss)
 
 
 def descent_claims(found: Descent, near: Existence | None) -> dict[str, Any]:
@@ -146,6 +159,8 @@ def descent_claims(found: Descent, near: Existence | None) -> dict[str, Any]:
     }  # fmt: skip
     if found.kappa < 1:
         claims["kappa"] = found.kappa
+    if found.jump > 0:
+        claims["jump"] = found.jump
     if found.staircase.caps is not None:
         claims["nested"] = {"A": list(found.staircase.caps)}
     elif near is not None:
@@ -159,7 +174,9 @@ def descent_claims(found: Descent, near: Existence | None) -> dict[str, Any]:
 
 def _summary(network: Network, data: AnyDataset, found: Descent, about: Mapping[str, Any], groups: Distinct) -> str:
     where = about.get("anchor", "these weights")
-    goal, above = "zero training loss", ""
+    goal, above, jumps = "zero training loss", "", ""
+    if found.jump:
+        jumps = f", through switching units that change it by at most {found.jump:.3g}"
     if groups.least:
         goal = f"the least loss that any function of the inputs has, {groups.least_loss[0]:.6g}, a global minimum"
         above = " above that"
@@ -169,6 +186,6 @@ def _summary(network: Network, data: AnyDataset, found: Descent, about: Mapping[
         f"share {found.rate:.3g} of the residual (with a smaller step size, proportionally less), no iterate is "
         f"farther than {found.radius:.3g} from the start, and the loss is at most {found.epsilon:.3g}{above} after "
         f"{found.steps} steps. (Proof ratio h = {found.h:.3g}, residual {found.rho:.3g}, smallest singular value of "
-        f"the Jacobian {found.s:.3g}.) Run `wideproof verify` on this folder to have it proved by an independent "
-        "program."
+        f"the Jacobian {found.s:.3g}{jumps}.) Run `wideproof verify` on this folder to have it proved by an "
+        "independent program."
     )

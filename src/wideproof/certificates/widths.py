@@ -53,6 +53,29 @@ def doubled(network: FullyConnected, seed: int = 0, scale: float = 1.0) -> dict[
     return params
 
 
+def positive(network: FullyConnected, scale: float = 1.0) -> dict[str, np.ndarray]:
+    r"""Return Chatterjee's start: $W_1 = 0$, $W_h = \sqrt m\, I$ behind it, all output weights $A$.
+
+    All hidden values are zero, so the outputs are, and only $W_1$ moves them at first: the Gram matrix is
+    $A^2 (c_\sigma \sigma'(0)^2)^H X X^\top$ for depth $H$, at every width. It is positive definite exactly if the
+    inputs are linearly independent. Nothing is random. (S. Chatterjee, arXiv 2203.16462.)
+
+    Examples
+    --------
+    >>> network = FullyConnected(input_dim=3, width=2, depth=3, activation="tanh")
+    >>> start = positive(network, scale=10.0)
+    >>> bool(np.all(network(start, np.eye(3)) == 0)), start["W2"].round(3).tolist(), start["a"].tolist()
+    (True, [[1.414, 0.0], [0.0, 1.414]], [10.0, 10.0])
+    """
+    if not isinstance(network, FullyConnected) or network.outputs != 1:
+        raise InputError("the positive start is for fully-connected networks with one output")
+    if network.activation.at_zero != 0 or network.activation.kinked:
+        raise InputError(f"the positive start needs a smooth activation that is 0 at 0, as tanh: {network.activation}")
+    root = np.sqrt(network.width) * np.eye(network.width)
+    layers = {f"W{h}": root.copy() for h in range(2, network.depth + 1)}
+    return {"W1": np.zeros((network.width, network.input_dim)), **layers, "a": np.full(network.width, float(scale))}
+
+
 @dataclass(frozen=True)
 class Tried:
     """One width, seed and output scale: the proof ratio of Theorem 1, whether a proof passed, and of which theorem."""

@@ -30,6 +30,7 @@ _NAMES = {
     "s": ("s", "smallest singular value of the Jacobian, at least"),
     "S": ("S", "largest singular value of the Jacobian, at most"),
     "lipschitz": ("Λ", "how fast the Jacobian can change within the radius, at most"),
+    "jump": ("D", "how far the Jacobian can jump within the radius, where units switch, at most"),
     "radii": ("R", "certified radius: how far the weights can still move"),
     "h": ("h", "proof ratio Λρ/s²; one constant Λ suffices below ½"),
     "sigma": ("σ", "smallest singular value on the whole way, at least"),
@@ -84,8 +85,8 @@ def shown(value: float, digits: int = 6, rounding: str = ROUND_HALF_EVEN) -> str
 
 # Claims that are lower bounds are rounded down, upper bounds up.
 _ROUNDED = {
-    **dict.fromkeys(("rho", "S", "lipschitz", "radii", "h", "b", "epsilon", "D", "newton_h", "newton_radius", "loss",
-                     "least_loss_at_most"), ROUND_CEILING),
+    **dict.fromkeys(("rho", "S", "lipschitz", "jump", "radii", "h", "b", "epsilon", "D", "newton_h", "newton_radius",
+                     "loss", "least_loss_at_most"), ROUND_CEILING),
     **dict.fromkeys(("s", "sigma", "eta", "rate", "margin", "least_loss", "kappa"), ROUND_FLOOR),
 }  # fmt: skip
 

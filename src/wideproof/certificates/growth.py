@@ -1,0 +1,182 @@
+r"""How much an error can grow along the steps of training, and so how many bits a proof from the start needs.
+
+One step of gradient descent multiplies an error by at most
+
+$$ G = \max\{1 + \eta N,\; \eta (\beta \|J\|^2 + N) - 1\}, \qquad N \ge \Bigl\|\sum_i \ell_i' \nabla^2 f_i\Bigr\|, $$
+
+with $\beta = \sup \ell''$. N is bounded with the columns of all examples as one matrix, weighted by $|\ell_i'|^{1/2}$
+(`docs/certificates.md`). These are estimates in float64, for hints and plans: a verifier computes its own bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from wideproof.certificates.anchor import gram
+from wideproof.certificates.enclosure import exact
+from wideproof.certificates.passes import Pass, run
+from wideproof.certificates.tangents import operator_norms
+from wideproof.networks.graph import Graph
+from wideproof.training.objective import Objective
+
+FLOOR = 0.05  # of the mean square of the residuals, the least weight of an example
+SAMPLES = 24  # steps at which the growth is measured; between them the share of the residual is interpolated
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    r"""What a run does to errors.
+
+    Attributes
+    ----------
+    factors : $G_k$ for every step.
+    steepest : $\eta \beta \|J\|^2$ at the sampled steps; beyond 2 errors grow at the edge of stability.
+    nearest : for ReLU networks the smallest $|z|$ seen, relative to how fast it moves.
+    """
+
+    factors: np.ndarray
+    steepest: np.ndarray
+    nearest: float
+
+    @property
+    def bits(self) -> float:
+        """How many bits an error at the start may have grown by at the end."""
+        return float(np.log2(self.factors).sum())
+
+    def to_go(self) -> np.ndarray:
+        """Return, for every step, how many bits an error made there can still grow by."""
+        logs = np.log2(self.factors)
+        return np.append(np.cumsum(logs[::-1])[::-1][1:], 0.0)
+
+
+def slopes(objective: Objective, outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
+    r"""Return $\ell'$ for every output, without the factor of a mean."""
+    found = np.asarray(objective.cotangent(outputs, y), np.float64)
+    return found * len(outputs) if objective.reduction == "mean" else found
+
+
+def follow(
+    graph: Graph,
+    params: Mapping[str, np.ndarray],
+    x: np.ndarray,
+    y: np.ndarray,
+    objective: Objective,
+    step_size: float,
+    steps: int,
+    batches: np.ndarray | None = None,
+) -> Growth:
+    """Run the steps in float64 and measure what they do to errors; `y` are the scored targets."""
+    weights = {name: np.array(weight, np.float64) for name, weight in params.items()}
+    rows, n = np.arange(len(x)), len(x)
+    y = y.reshape(n, -1)
+    looks = {0, *np.unique(np.geomspace(1, max(steps, 2) - 1, SAMPLES).astype(int)), steps - 1}
+    sizes, shares, steep, nearest, speeds = np.empty(steps), {}, {}, math.inf, []
+    for k in range(steps):
+        at = rows if batches is None else batches[k]
+        factor = (1 if objective.reduction == "mean" else n) / len(at)
+        passed = run(graph, weights, x[at], tracked=False)
+        seeds = slopes(objective, passed.outputs.mid, y[at])
+        sizes[k] = np.linalg.norm(seeds)
+        gains = [np.einsum("nc,ncpm->npm", seeds, passed.gain(j).mid) for j in range(len(graph.layers))]
+        if k in looks:
+            bend, speeds = _bend(graph, weights, passed, seeds, gains)
+            shares[k] = factor * bend / max(sizes[k], 1e-300)
+            steep[k] = factor * step_size * _curvature(objective) * _steepest(passed)
+        for j, node in enumerate(graph.layers):
+            if node.activation.kinked:
+                nearest = min(nearest, float(np.abs(passed.z[j].mid).min()) / max(speeds[j], 1e-300))
+        for name, change in _gradient(graph, passed, seeds, gains).items():
+            weights[name] = weights[name] - factor * step_size * change.reshape(weights[name].shape)
+    known = np.array(sorted(shares))
+    logs = np.log(np.maximum([shares[k] for k in known], 1e-300))
+    bends = step_size * np.exp(np.interp(np.arange(steps), known, logs)) * sizes
+    upper = np.interp(np.arange(steps), known, [steep[k] for k in known])
+    return Growth(np.maximum(1 + bends, upper + bends - 1), np.array([steep[k] for k in known]), nearest)
+
+
+def _curvature(objective: Objective) -> float:
+    return 1.0 if objective.loss.smoothness is None else objective.loss.smoothness
+
+
+def _steepest(passed: Pass) -> float:
+    matrix = gram(passed, tuple(passed.graph.trained)).mid
+    return float(np.sqrt(np.linalg.norm(matrix @ matrix)))
+
+
+def _norm(a: np.ndarray) -> float:
+    small = a @ a.T if len(a) < a.shape[1] else a.T @ a
+    return math.sqrt(max(float(np.linalg.eigvalsh(small)[-1]), 0.0))
+
+
+def _columns(a: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return `n x p x m` as a matrix with a column for every example and position."""
+    return (a * weights[:, None, None]).reshape(-1, a.shape[-1]).T
+
+
+def _gradient(graph: Graph, passed: Pass, seeds: np.ndarray, gains: list[np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the gradients in the shape of the arrays."""
+    found: dict[str, np.ndarray] = {}
+    parts = np.split(seeds, len(graph.sites), axis=1)
+    for name in graph.trained:
+        if name == graph.read_out:
+            read = [passed.values[k].mid.swapaxes(1, 2).reshape(len(seeds), -1) for k in graph.sites]
+            matrix = sum(part.T @ values for part, values in zip(parts, read, strict=True))
+        elif name == graph.bias:
+            matrix = sum(part.sum(axis=0) for part in parts)
+        else:
+            uses = [(k, passed.inputs[graph.read(k, t)].mid) for k, t in graph.uses(name)]
+            matrix = sum(graph.layers[k].scale * np.tensordot(gains[k], u, axes=((0, 1), (0, 1))) for k, u in uses)
+        found[name] = np.asarray(matrix)
+        if graph.columns and name not in (graph.read_out, graph.bias):
+            found[name] = found[name].T
+    return found
+
+
+def _bend(
+    graph: Graph, params: Mapping[str, np.ndarray], passed: Pass, seeds: np.ndarray, gains: list[np.ndarray]
+) -> tuple[float, list[float]]:
+    """Return N, and how fast pre-activations move."""
+    sizes = np.linalg.norm(seeds, axis=1)
+    p = np.sqrt(np.maximum(sizes, FLOOR * math.sqrt(float(np.square(sizes).mean())) + 1e-100))
+    matrices = {name: exact(graph.matrix(params, name), False) for name in params if name != graph.bias}
+    omega = operator_norms(graph, {k: v for k, v in matrices.items() if k != graph.read_out}, False)
+    names = {name: k for k, name in enumerate(graph.trained)}
+    q, paths = np.zeros((len(names),) * 2), {-1 - t: np.zeros(len(names)) for t in range(graph.times or 1)}
+    speeds: list[float] = []
+    for k, node in enumerate(graph.layers):
+        known, own = node.activation.known, []
+        gain, speed = _norm(_columns(gains[k], 1 / p)), np.zeros(len(names))
+        for t in node.terms:
+            if t.moves:
+                speed += omega[k, t] * paths[t.source]
+            if t.weight in names:
+                u, w = passed.inputs[graph.read(k, t)].mid, names[t.weight]
+                size = _norm(_columns(u, p))
+                speed[w] += size
+                q[w] += node.scale * t.map.factor * gain * paths[t.source]
+                q[:, w] += node.scale * t.map.factor * gain * paths[t.source]
+                if t.source < 0 and len(graph.uses(t.weight)) == 1:
+                    own.append((w, size, u.reshape(-1, u.shape[-1])))
+        b = np.einsum("nc,ncpm->npm", seeds, passed.b[k].mid)
+        z, step = passed.z[k].mid, 1e-5
+        curve = known.smoothness and (known.slope(z + step) - known.slope(z - step)) / (2 * step)
+        d = b * curve
+        most = float((np.abs(d) / np.square(p)[:, None, None]).max())
+        q += node.scale * most * np.outer(speed, speed)
+        for w, size, u in own:
+            flat = d.reshape(-1, d.shape[-1])
+            forms = np.einsum("im,im->m", np.square(u @ u.T) @ flat, flat)
+            q[w, w] += node.scale * min(0.0, math.sqrt(max(float(forms.max()), 0.0)) - most * size**2)
+        skip = 0 if node.skip is None else paths[node.skip]
+        paths[k] = skip + node.scale * known.lipschitz * speed
+        speeds.append(float(np.linalg.norm(speed)) / float(p.min()))
+    if graph.read_out in names:
+        w = names[graph.read_out]
+        row = _norm((seeds / p[:, None]).T) * np.sqrt(sum(np.square(paths[k]) for k in graph.sites))
+        q[w] += row
+        q[:, w] += row
+    return float(np.linalg.norm(q, 2)), speeds

@@ -1,0 +1,191 @@
+r"""Certificates about a training run from its first step: where its exact steps lead, and what is proved from there.
+
+The weights that a run computed are near those of gradient descent without rounding: an error grows by a known factor a
+step (`growth`), so enough bits keep a verifier, which repeats the steps, as near as it needs. Where it arrives, Theorem
+1 holds for every start within `distance`; or the loss after the last step is all that is claimed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wideproof.certificates import growth
+from wideproof.certificates.attempt import Attempt, Obstacle
+from wideproof.certificates.certificate import Certificate, Start
+from wideproof.certificates.certifying import certify, scored
+from wideproof.errors import InputError
+from wideproof.training import Run, Status
+from wideproof.training.losses import SquaredLoss
+from wideproof.training.objective import Objective
+
+ROOMS = (0.25, 0.1, 0.02, 1e-3, 1e-5)  # shares of the residual that are left for the distance, the largest first
+SPARE = 4.0  # bits beyond the estimate
+FOLLOWED = ("squared", "logistic", "exp_linear", "squared_hinge", "half_squared_hinge", "huber_hinge")
+MOST_BITS, MOST_STEPS = 3000, 100_000
+MOST_ROWS = 2000
+
+
+def batches_of(run: Run) -> np.ndarray | None:
+    """Return the rows that every step of a run used, `steps x batch`; `None` for gradient descent."""
+    from wideproof.training.loop import minibatch
+
+    n, batch = run.data.n, run.recipe.batch
+    if batch is None or batch >= n:
+        return None
+    key, steps = jax.random.key(run.recipe.seed), jnp.arange(run.step)
+    return np.asarray(jax.vmap(lambda step: minibatch(key, step, n, batch))(steps), np.int64)
+
+
+def certify_from_start(run: Run, **options: Any) -> Attempt:
+    """Certify that the run's method, started at its initial weights, reaches a global minimum of the squared loss.
+
+    Parameters
+    ----------
+    run : gradient descent, or stochastic gradient descent, after which gradient descent takes over.
+    options : of `certify`.
+
+    Examples
+    --------
+    >>> import wideproof as wp
+    >>> data = wp.prepare(wp.load("iris", classes=(0, 1), limit=12), "standardize,sphere(2)")
+    >>> network = wp.build("fully-connected", data.input_shape, data.target_shape, width=64, depth=1)
+    >>> run = wp.train(network, data, wp.Recipe(steps=200))
+    >>> certify_from_start(run).certificate.start.steps
+    200
+    """
+    _require_followable(run)
+    if run.recipe.objective != Objective(SquaredLoss(), "half_sum"):
+        raise InputError(
+            "a global minimum is certified for half the sum of squares: take `certify_run` for other losses"
+        )
+    batches = batches_of(run)
+    step_size = run.step_size if batches is None else None
+    tried = None
+    for room in ROOMS:
+        tried = certify(run.network, run.params, run.data, room=room, step_size=step_size, **options)
+        if tried.passed:
+            break
+    assert tried is not None
+    made, found, anchor = tried.certificate, tried.descent, tried.anchor
+    if made is None or found is None or anchor is None:
+        return tried
+    distance = room * anchor.residual / (found.b + found.s) * (1 - 1e-9)
+    start, obstacle = _start(run, batches, distance)
+    if start is None:
+        return dataclasses.replace(tried, certificate=None, descent=None, obstacle=obstacle)
+    summary = (
+        f"Claim: {_method(run, batches)}, started at the weights that are stored as the start, comes within "
+        f"{distance:.3g} of these weights in {run.step} steps; from there: {made.summary.removeprefix('Claim: ')}"
+    )
+    return dataclasses.replace(tried, certificate=dataclasses.replace(made, summary=summary, start=start))
+
+
+def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
+    """Certify what a run has reached: the loss after its last step, and that every example is on the right side.
+
+    It is about the exact steps from the initial weights, for every network and these losses: squared, logistic,
+    exp_linear, squared_hinge, half_squared_hinge, huber_hinge.
+
+    Examples
+    --------
+    >>> import wideproof as wp
+    >>> data = wp.prepare(wp.load("iris", classes=(0, 1), limit=12), "standardize,sphere")
+    >>> network = wp.build("deep-relu", data.input_shape, data.target_shape, width=16, depth=2)
+    >>> run = wp.train(network, data, wp.Recipe(loss="logistic", steps=50, step_size=0.5, batch=4))
+    >>> certify_run(run).certificate.theorem
+    'finite'
+    """
+    _require_followable(run)
+    network, data, objective = run.network, run.data, run.recipe.objective
+    weights = {name: np.asarray(weight, np.float64) for name, weight in run.params.items()}
+    outputs = np.asarray(network.scored(network(weights, data.x)), np.float64).reshape(data.n, -1)
+    y = scored(network, data.y).reshape(data.n, -1)
+    batches = batches_of(run)
+    loss = float(objective.value(jnp.asarray(outputs), jnp.asarray(y)))
+    start, obstacle = _start(run, batches, 1e-7)
+    if start is None:
+        return Attempt(None, None, obstacle)
+    slack = 1e-6 * (1 + abs(loss))
+    claims: dict[str, Any] = {"loss": loss + slack}
+    margin = _margin(outputs, y) if data.task != "regression" and network.data_kind != "sequences" else -math.inf
+    if margin > 2 * slack:
+        claims["margin"] = margin - slack
+    summary = (
+        f"Claim: {_method(run, batches)}, started at the weights that are stored as the start, has a loss of at most "
+        f"{claims['loss']:.6g} on {data.name} ({data.n} examples) after {run.step} steps"
+        f"{', and every example is on the right side' if 'margin' in claims else ''}."
+    )
+    note = {"data": data.name, "digest": data.digest, "anchor": "the trained weights", "seed": run.recipe.seed,
+            "steps": run.step, "step_size": run.step_size, **(about or {})}  # fmt: skip
+    said = {"name": objective.loss.name, "reduction": objective.reduction}
+    made = Certificate(
+        summary, "finite", "float64", network.graph, claims, weights, data.x, data.y, False, note, said, start
+    )
+    return Attempt(None, made, None)
+
+
+def _method(run: Run, batches: np.ndarray | None) -> str:
+    if batches is None:
+        return f"gradient descent with step size {run.step_size:.4g}"
+    return (
+        f"stochastic gradient descent with step size {run.step_size:.4g} and the stored batches of {run.recipe.batch}"
+    )
+
+
+def _margin(outputs: np.ndarray, y: np.ndarray) -> float:
+    if y.shape[1] == 1:
+        return float((outputs * y).min())
+    own = np.where(y > 0, outputs, 0).sum(axis=1)
+    return float((own - np.where(y > 0, -np.inf, outputs).max(axis=1)).min())
+
+
+def _require_followable(run: Run) -> None:
+    """Say in a sentence why the steps of a run cannot be followed."""
+    recipe = run.recipe
+    if run.step < 1:
+        raise InputError("the run has taken no step: its start is its end, which `certify` is about")
+    if run.status is Status.DIVERGED:
+        raise InputError(
+            f"the run diverged after {run.step} steps: take a smaller step size, such as {run.smaller_step_size():.4g}"
+        )
+    if recipe.optimizer != "plain":
+        raise InputError(f"the steps of {recipe.optimizer!r} are not followed: train with the optimizer 'plain'")
+    if recipe.loss not in FOLLOWED:
+        raise InputError(f"the loss {recipe.loss!r} is not followed: take one of {', '.join(FOLLOWED)}")
+    if recipe.precision != "float64":
+        raise InputError("the steps of a float32 run are not near enough to exact ones: train in float64")
+    if run.step > MOST_STEPS:
+        raise InputError(
+            f"the run has {run.step} steps, and at most {MOST_STEPS} are followed: certify its end instead"
+        )
+
+
+def _start(run: Run, batches: np.ndarray | None, distance: float) -> tuple[Start | None, Obstacle | None]:
+    """Return the start with its hints, or what is in the way."""
+    network, data = run.network, run.data
+    y = scored(network, data.y)
+    rows = y.size if batches is None else y.size // data.n * batches.shape[1]
+    if rows > MOST_ROWS:
+        reason = f"the Jacobian of a step has {rows} rows, and at most {MOST_ROWS} are followed"
+        return None, Obstacle("rows", rows, MOST_ROWS, reason, ("take smaller batches", "take fewer examples"))
+    initial = {name: np.asarray(weight, np.float64) for name, weight in run.initial.items()}
+    found = growth.follow(
+        network.graph, initial, data.x, y, run.recipe.objective, run.step_size, run.step, batches
+    )  # fmt: skip
+    room = min(distance, found.nearest / 16)
+    bits = found.to_go() + math.log2(2 * run.step / room) + SPARE if room > 0 else np.array([math.inf])
+    if not bits.max() <= MOST_BITS:
+        reason = f"an error may grow by {found.bits:.0f} bits in {run.step} steps, and at most {MOST_BITS} are followed"
+        steep = found.steepest.max()
+        advice = (f"take a smaller step size, such as {run.step_size * 1.5 / steep:.4g}",) if steep > 2 else ()
+        return None, Obstacle(
+            "growth", found.bits, MOST_BITS, reason, (*advice, "take fewer steps", "take fewer layers")
+        )
+    return Start(initial, run.step_size, run.step, batches, tuple(np.ceil(bits).tolist()), distance), None

@@ -1,0 +1,422 @@
+r"""The steps of training, followed from the start, with a bound of the distance to gradient descent without rounding.
+
+The claim is about θ_{k+1} = θ_k − η_k ∇ Σ_{i∈B_k} ℓ(f_i) in exact arithmetic. Points θ̂_k are computed, each from the
+one before with a local error δ_k, and if ‖θ_k − θ̂_k‖ ≤ ε_k, then by the mean value inequality
+
+    ε_{k+1} = G_k ε_k + δ_k,   G_k = sup ‖I − η_k ∇²L‖ ≤ max(1 + η_k N_k, η_k (ℓ''‖J‖² + N_k) − 1)
+
+on the ball of radius ε_k around θ̂_k, where ∇²L = Jᵀ diag(ℓ'') J + S and N_k ≥ ‖S‖ for S = Σ ℓ'_i ∇²f_i, the second
+derivative of Σ ℓ'_i f_i with ℓ' held fixed. b, g are the adjoints of that function. For any weights p_i > 0 of the
+examples, columns δz_i p_i and g_i / p_i (‖·‖ of all examples as one matrix), R the radius, e(w) a unit vector, and with
+upper bounds Z·t, T·t of ‖δz diag(p)‖_F, ‖δx diag(p)‖_F for a direction with norms t:
+
+    tangent   X = ‖φ(x) diag(p)‖ + κR|T_src|   Z_k = Σ_t (ω + κR) T_src + [trained] X e(w)   T_k = T_skip + s L1 Z_k
+    outputs   F = (‖C‖ + R) T_site + X_site e(C) + ‖p‖ e(c)     |Δℓ'/p| ≤ R β|F| / min p²,  β = sup ℓ''
+    adjoint   |Δb/p| ≤ R DB:  DB_site = ‖C‖ β|F|/min p² + |ℓ'/p|,  DB_src += s (ω DG + κ (Γ + R DG)),  DB_skip += DB
+              |Δg/p| ≤ R DG = R (L1 DB + L2 c |Z|),  c = max |b_ji|/p_i²,  Γ = ‖g diag(1/p)‖
+    form      Q = Σ_k s (d Z Zᵀ + Σ_t κ (Γ + R DG) [e(w), T_src]) + (|ℓ'/p| + …) [e(C), T_site],  N = ‖Q‖
+              d = max |b σ''|/p² + R (L2 DB + L3 c |Z|)/min p, or L2 (c + R DB/min p)
+
+Where a weight reads the inputs and is used once, its own block of d Z Zᵀ is max_j ‖Σ_i b_ji σ''(z_ji) φ_i φ_iᵀ‖_F. With
+ReLU nothing of this needs L2, but every |z_ji| has to exceed R|Z|/p_i. The bound of J in the ball uses the same form.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flint import ctx  # pyright: ignore[reportAttributeAccessIssue]
+
+from wideproof_verify import near
+from wideproof_verify.activations import ACTIVATIONS
+from wideproof_verify.arithmetic import Balls, above, arb, balls, largest, norm, product, spectral_norm
+from wideproof_verify.bounds import kappa, operator_norm
+from wideproof_verify.graphs import Network, Phi
+from wideproof_verify.near import Near
+from wideproof_verify.networks import Anchor
+from wideproof_verify.reading import Start
+
+# name: bound of |σ'''|; these are the activations whose σ'' is computed
+THIRD = {"erf": 2.2568, "tanh": 2.0, "sigmoid": 0.125, "softplus": 0.0963, "sin": 1.0}
+FLOOR = 0.05  # of the mean square of ℓ', the least weight of an example
+DRIFT = 0.02  # share of its norm that a weight may move before its norm is bounded anew
+
+
+def _sigmoid(z: arb) -> arb:
+    return 1 / (1 + (-z).exp())
+
+
+def _short(z: arb) -> arb:
+    return (1 - z).max(arb(0))
+
+
+# name: the margin z -> (ℓ(z), ℓ'(z)), and a bound of ℓ''
+LOSSES: dict[str, tuple[Any, float]] = {
+    "logistic": (lambda z: ((-z).exp().log1p(), -_sigmoid(-z)), 0.25),
+    "exp_linear": (lambda z: ((1 - z.min(arb(0))) * (-z.max(arb(0))).exp(), -(-z.max(arb(0))).exp()), 1),
+    "squared_hinge": (lambda z: (_short(z) ** 2, -2 * _short(z)), 2),
+    "half_squared_hinge": (lambda z: (_short(z) ** 2 / 2, -_short(z)), 1),
+    "huber_hinge": (lambda z: ((1 - z.max(arb(0))).max(arb(0)) ** 2 / 2 - z.min(arb(0)), -_short(z).min(arb(1))), 1),
+}
+
+
+class LostError(Exception):
+    """The steps cannot be followed any further."""
+
+
+@dataclass
+class Tube:
+    """Where exact gradient descent is: within `off` of `point`; `course` has (ε, bits, growth, ρ) for every step."""
+
+    point: dict[str, Balls]
+    off: arb
+    course: list[tuple[float, int, float, float]] = field(default_factory=list)
+
+    def outputs(self, net: Network, fixed: dict[str, np.ndarray], x: np.ndarray) -> Balls:
+        """Return balls of the outputs, (outputs, examples), at every point of the ball around the last one."""
+        state, apart = _rounded(self.point, 53)
+        plain = {**fixed, **{name: a.mid for name, a in state.items()}}
+        ones = np.zeros((net.outputs * len(net.sites), len(x)))
+        moved = Point(net, plain, x, ones, Loss("squared", "half_sum"), Norms(), {}).moved(self.off + apart)
+        found = contained(Anchor(net, plain, x, large=True).outputs)
+        return found + arb(0, 1) * moved
+
+
+class Loss:
+    """A loss of the outputs, summed or averaged over a batch: ℓ' and a bound of ℓ''."""
+
+    def __init__(self, name: str, reduction: str):
+        self.name, self.mean = name, reduction == "mean"
+        self.pair, self.curvature = LOSSES.get(name, (None, 1))
+
+    def slopes(self, outputs: Balls, y: np.ndarray) -> Balls:
+        """Return ℓ' of every output: f − y, or y ℓ'(yf)."""
+        if self.name == "squared":
+            return outputs - (Near(y) if isinstance(outputs, Near) else balls(y))
+        signs = balls(y)
+        found = np.frompyfunc(lambda z: self.pair(z)[1], 1, 1)(signs * contained(outputs)) * signs
+        if not isinstance(outputs, Near):
+            return found
+        return near.close(found) if outputs.low is None else near.fine(found)
+
+    def value(self, outputs: Balls, y: np.ndarray) -> arb:
+        """Return the loss."""
+        f, signs = contained(outputs), balls(y)
+        if self.name == "squared":
+            total = ((f - signs) ** 2).sum() / 2
+        else:
+            total = np.frompyfunc(lambda z: self.pair(z)[0], 1, 1)(signs * f).sum()
+        return total / y.shape[1] if self.mean else total
+
+    def factor(self, rows: int, batch: int) -> arb:
+        """Return what multiplies the sum over a batch: its expectation is the loss of all rows."""
+        return arb(1) / batch if self.mean else arb(rows) / batch
+
+
+class Norms:
+    """Norms of weights along a path: bounded once, then kept as long as the weight is near."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, tuple[np.ndarray, arb]] = {}
+
+    def bound(self, name: str | None, weight: np.ndarray | None, phi: Phi) -> arb:
+        """Return a bound of ‖x ↦ Mφ(x)‖."""
+        if weight is None:
+            return kappa(phi)
+        before = self.known.get((name, phi))
+        if before is not None:
+            moved = kappa(phi) * norm(Near(weight) - Near(before[0]))
+            if moved < DRIFT * before[1]:
+                return before[1] + moved
+        self.known[name, phi] = weight, operator_norm(weight, phi)
+        return self.known[name, phi][1]
+
+
+def bent(name: str, z: Near) -> Near | None:
+    """Return σ''(z), or `None` where only L2 is known.
+
+    The coefficients of σ' around k/64 are at most C ≤ 3.5 (Cauchy): what follows degree 8 adds less than 1e-14 to σ'',
+    rounding less than 1e-13.
+    """
+    if name not in THIRD:
+        return None
+    inside = np.clip(z.mid.ravel(), -near.REACH, near.REACH)
+    k = np.rint(inside * near.STEP)
+    at, d, value = k.astype(np.int64) + near.STEP * near.REACH, inside - k / near.STEP, 0.0
+    for j in range(near.TERMS - 1, 1, -1):
+        value = value * d + j * (j - 1) * near.taylor(name)[j][at]
+    far, most = np.abs(z.mid) > near.REACH, float(above(arb(ACTIVATIONS[name][1]()[1])))
+    return Near(
+        np.where(far, 0.0, value.reshape(z.shape)), np.where(far, most, 1e-12 + THIRD[name] * z.rad * (1 + 1e-9))
+    )
+
+
+class Point:
+    """One float64 pass on a batch: what bounds the growth of an error near these weights."""
+
+    def __init__(
+        self,
+        net: Network,
+        weights: dict[str, np.ndarray],
+        x: np.ndarray,
+        y: np.ndarray,
+        loss: Loss,
+        norms: Norms,
+        squares: dict,
+    ):
+        self.net, self.loss = net, loss
+        anchor = self.anchor = Anchor(net, weights, x, large=True, keep=True)
+        self.seeds = loss.slopes(anchor.outputs, y)
+        anchor.lean = False
+        anchor.differentiate()
+        self.gram = anchor.gram()
+        rows = self.seeds.reshape(1, *self.seeds.shape, 1)
+        backs = [(b * rows).sum(axis=1) for b in anchor.backs]
+        gains = anchor.gains = [b * s for b, s in zip(backs, anchor.slopes, strict=True)]
+        sizes = near.lengths(self.seeds, 0)
+        self.p = np.sqrt(np.maximum(sizes, FLOOR * np.sqrt(np.square(sizes).mean()) + 1e-100))
+        self.least, weight = arb(float(self.p.min())), Near(self.p.reshape(1, -1, 1))
+        inverse = Near((1 / self.p).reshape(1, -1, 1) * (1 + 4 * near.U))  # not below 1/p
+        omega = lambda t: norms.bound(t.weight, weights.get(t.weight), t.phi)  # noqa: E731
+        self.omega = {(k, t): omega(t) for k, t in net.terms()}
+        self.first, self.second = ([arb(ACTIVATIONS[v.activation][1]()[i]) for v in net.nodes] for i in (0, 1))
+        self.third = [arb(THIRD.get(v.activation, 0)) for v in net.nodes]
+        read = {(t.value, t.phi): anchor.gathered(t) for _, t in net.terms() if t.weight in net.trained}
+        self.sizes = {at: spectral_norm(_flat(phi * weight)) for at, phi in read.items()}
+        self.far = [
+            spectral_norm(_flat(anchor.values[s].transpose(0, 2, 1).reshape(-1, anchor.n, 1) * weight))
+            for s in net.sites
+        ]
+        self.gamma = [spectral_norm(_flat(g * inverse)) for g in gains]
+        square = np.square(1 / self.p).reshape(1, -1, 1) * (1 + 8 * near.U)
+        self.longest = [_most(b.largest() * square) for b in backs]
+        curves = [bent(v.activation, z) for v, z in zip(net.nodes, anchor.pre, strict=True)]
+        self.bends = [
+            self.second[k] * self.longest[k] if c is None else _most(b.largest() * c.largest() * square)
+            for k, (b, c) in enumerate(zip(backs, curves, strict=True))
+        ]
+        self.own = {}
+        for name in net.trained:
+            uses = net.uses(name)
+            if len(uses) != 1 or uses[0][1].value >= net.inputs or curves[uses[0][0]] is None:
+                continue
+            k, t = uses[0]
+            if (t.value, t.phi) not in squares:
+                phi = _flat(read[t.value, t.phi])
+                inner = product(phi.T, phi)
+                squares[t.value, t.phi] = inner * inner
+            d = _flat(backs[k] * curves[k])
+            forms = (product(d, squares[t.value, t.phi]) * d).sum(axis=1).largest()
+            self.own[k, t] = _most(forms).sqrt()
+        self.rho = norm(self.seeds)
+        self.rest = spectral_norm(self.seeds * inverse[:, :, 0])
+        self.read_out = norms.bound(net.read_out, weights[net.read_out], Phi("identity", ()))
+
+    def tangents(self, radius: arb) -> tuple[list, list, dict]:
+        """Return Z, T and X."""
+        net, unit = self.net, self.unit
+        speeds, paths, sizes = [], [0 * unit[net.trained[0]]] * net.inputs, {}
+        for k, node in enumerate(net.nodes):
+            speed = paths[0]
+            for t in node.terms:
+                moves = kappa(t.phi) * radius if t.weight in unit else arb(0)
+                speed = speed + (self.omega[k, t] + moves) * paths[t.value]
+                if t.weight in unit:
+                    sizes[k, t] = self.sizes[t.value, t.phi] + kappa(t.phi) * radius * norm(paths[t.value])
+                    speed = speed + sizes[k, t] * unit[t.weight]
+            speeds.append(speed)
+            path = arb(node.scale) * self.first[k] * speed
+            paths.append(path + (0 if node.skip is None else paths[node.skip]))
+        return speeds, paths, sizes
+
+    @property
+    def unit(self) -> dict[str, Balls]:
+        """e(w) of every trained array."""
+        one = balls(np.eye(len(self.net.trained)))
+        return {name: one[k] for k, name in enumerate(self.net.trained)}
+
+    def form(self, bends: list, gains: list, out: arb, own: dict, tangents: tuple) -> arb:
+        """Return ‖Q‖."""
+        net, unit, (speeds, paths, sizes) = self.net, self.unit, tangents
+        q = np.full((len(unit), len(unit)), arb(0))
+        for k, node in enumerate(net.nodes):
+            q = q + arb(node.scale) * bends[k] * np.multiply.outer(speeds[k], speeds[k])
+            for t in node.terms:
+                if t.weight in unit:
+                    e = unit[t.weight]
+                    q = q + arb(node.scale) * kappa(t.phi) * gains[k] * _pair(e, paths[t.value])
+                    if (k, t) in own:
+                        less = own[k, t] - bends[k] * sizes[k, t] ** 2
+                        q = q + arb(node.scale) * less.min(arb(0)) * np.multiply.outer(e, e)
+        if net.read_out in unit:
+            q = q + out * _pair(unit[net.read_out], self.site(paths))
+        return spectral_norm(q)
+
+    def site(self, paths: list) -> Balls:
+        """T of all sites together."""
+        return np.array([norm(np.array(column)) for column in zip(*(paths[s] for s in self.net.sites), strict=True)])
+
+    def change(self, radius: arb, paths: list) -> Balls:
+        """Return F."""
+        net, unit, site = self.net, self.unit, self.site(paths)
+        moved = (self.read_out + (radius if net.read_out in unit else 0)) * site
+        if net.read_out in unit:
+            moved = moved + (norm(np.array(self.far)) + radius * norm(site)) * unit[net.read_out]
+        if net.bias in unit:
+            count = arb(len(self.p) * len(net.sites)).sqrt()
+            moved = moved + count * arb(float(self.p.max())) * unit[net.bias]
+        return moved
+
+    def moved(self, radius: arb) -> arb:
+        """Return how far an output can move in the ball."""
+        return radius * norm(self.change(radius, self.tangents(radius)[1])) / self.least
+
+    def growth(self, eta: arb, radius: arb) -> tuple[arb, list[arb]]:
+        """Return G, and for every node |Z|: how fast a z may move, times the weight of its example."""
+        net, unit, (beta, least) = self.net, self.unit, (arb(self.loss.curvature), self.least)
+        tangents = speeds, paths, sizes = self.tangents(radius)
+        free, moved = net.read_out in unit, self.change(radius, paths)
+        shift = beta * norm(moved) / least**2
+        back, turn, steep = [arb(0)] * len(net.nodes), [arb(0)] * len(net.nodes), [arb(0)] * len(net.nodes)
+        for s in net.sites:
+            back[s - net.inputs] = self.read_out * shift + ((self.rest + radius * shift) if free else 0)
+            steep[s - net.inputs] = self.read_out + radius
+        for k in reversed(range(len(net.nodes))):
+            node = net.nodes[k]
+            turn[k] = self.first[k] * back[k] + self.second[k] * self.longest[k] * norm(speeds[k])
+            if node.skip is not None and node.skip >= net.inputs:
+                back[node.skip - net.inputs] += back[k]
+                steep[node.skip - net.inputs] += steep[k]
+            for t in node.terms:
+                if t.value < net.inputs or not t.moves:
+                    continue
+                own = kappa(t.phi) * (self.gamma[k] + radius * turn[k]) if t.weight in unit else 0
+                back[t.value - net.inputs] += arb(node.scale) * (self.omega[k, t] * turn[k] + own)
+                reach = self.omega[k, t] + (kappa(t.phi) * radius if t.weight in unit else 0)
+                steep[t.value - net.inputs] += arb(node.scale) * self.first[k] * reach * steep[k]
+        apart = [
+            radius * (self.second[k] * back[k] + self.third[k] * self.longest[k] * norm(speeds[k])) / least
+            for k in range(len(net.nodes))
+        ]
+        bends = [b + a for b, a in zip(self.bends, apart, strict=True)]
+        gains = [g + radius * t for g, t in zip(self.gamma, turn, strict=True)]
+        own = {
+            (k, t): size + apart[k] * sizes[k, t] ** 2
+            + self.bends[k] * (sizes[k, t] ** 2 - self.sizes[t.value, t.phi] ** 2)
+            for (k, t), size in self.own.items()
+        }  # fmt: skip
+        bend = self.form(bends, gains, self.rest + radius * shift, own, tangents)
+        wide = self.form(
+            [l2 * v / least**2 for l2, v in zip(self.second, steep, strict=True)],
+            [l1 * v / least for l1, v in zip(self.first, steep, strict=True)], 1 / least, {}, tangents,
+        )  # fmt: skip
+        upper = eta * beta * (self.steepest(eta * beta) + wide * radius) ** 2 + eta * bend - 1
+        return (1 + eta * bend).max(upper), [norm(z) for z in speeds]
+
+    def clear(self, anchor: Anchor, speeds: list[arb], radius: arb) -> bool:
+        """Whether every pre-activation of a ReLU keeps its side within the distance `radius`."""
+        for node, z, speed in zip(self.net.nodes, anchor.pre, speeds, strict=True):
+            if node.activation != "relu":
+                continue
+            limit = float(above(radius * speed)) / self.p.reshape(1, -1, 1) * (1 + 8 * near.U)
+            if isinstance(z, Near):
+                open_ = np.abs(z.mid) * (1 - 8 * near.U) <= z.rad + limit
+            else:
+                open_ = np.array([not abs(a) > arb(b) for a, b in np.nditer([z, limit], ["refs_ok"])])
+            if open_.any():
+                return False
+        return True
+
+    def steepest(self, eta: arb) -> arb:
+        """Bound ‖J‖: λ ≤ (Σ λ⁴)^¼ of JJᵀ, or the largest one where that is too much for this step size."""
+        quick = norm(product(self.gram, self.gram)).sqrt()
+        return (quick if eta * quick <= 2 else arb(largest(self.gram))).sqrt()
+
+
+def _pair(a: Balls, b: Balls) -> Balls:
+    return np.multiply.outer(a, b) + np.multiply.outer(b, a)
+
+
+def _flat(a: Balls) -> Balls:
+    return a.reshape(len(a), -1)
+
+
+def _most(a: np.ndarray) -> arb:
+    return arb(float(a.max()) * (1 + 16 * near.U))
+
+
+def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarray, y: np.ndarray, loss: Loss) -> Tube:
+    """Follow the steps from the stored start; `fixed` are all weights, of which those not trained are used.
+
+    `start.bits[k]` says that a local error of 2^-bits is small enough at step k: it decides the arithmetic (float64,
+    double-double, balls), and nothing is concluded from it.
+    """
+    here: dict[str, Balls] = {name: Near(start.weights[name]) for name in net.trained}
+    tube, norms, squares, rows = Tube(here, arb(0)), Norms(), {}, np.arange(len(x))
+    for k in range(start.steps):
+        at = rows if start.batches is None else start.batches[k]
+        eta = arb(start.step_size) * loss.factor(len(x), len(at))
+        state, apart = _rounded(here, 53)
+        plain = {**fixed, **{name: a.mid for name, a in state.items()}}
+        point = Point(net, plain, x[at], y[:, at], loss, norms, squares if start.batches is None else {})
+        factor, speeds = point.growth(eta, tube.off + apart)
+        if not factor.is_finite():
+            raise LostError(f"after {k} of {start.steps} steps nothing bounds the distance to exact gradient descent")
+        after, delta = _stepped(state, point.anchor.gradient(point.seeds), eta)
+        lost, bits, clear = factor * apart + delta, 53, point.clear(point.anchor, speeds, tube.off + apart)
+        if not (lost <= arb(2) ** -start.bits[k] and clear):
+            lacking = math.log2(max(float(above(delta)), 1e-300)) + start.bits[k]
+            bits = 100 if lacking < 44 else 128 + 32 * math.ceil(lacking / 32)
+            with ctx.workprec(max(bits, 128)):
+                state, apart = _rounded(here, bits)
+                anchor = Anchor(net, {**fixed, **state}, x[at], large=bits <= 100, keep=True)
+                seeds = loss.slopes(anchor.outputs, y[:, at])
+                after, delta = _stepped(state, anchor.differentiate(seeds).gradient(seeds), eta)
+                lost = factor * apart + delta
+                clear = point.clear(anchor, speeds, tube.off + apart)
+        if not clear:
+            raise LostError(
+                f"at step {k} of {start.steps} a pre-activation is so near 0 that its side is not known: "
+                "follow it with more bits"
+            )
+        tube.off = (factor * tube.off + lost).upper()
+        here = tube.point = after
+        tube.course.append((float(above(tube.off)), bits, float(above(factor)), float(above(point.rho))))
+    return tube
+
+
+def _stepped(here: dict[str, Balls], gradient: dict[str, Balls], eta: arb) -> tuple[dict[str, Balls], arb]:
+    """Return the middle of θ − η∇L, and how far the exact one may be from it."""
+    after, square = {}, arb(0)
+    for name, weight in here.items():
+        new = weight - eta * gradient[name]
+        if isinstance(new, Near):
+            after[name], rest = near.exact(new), norm(Near(new.rad))
+        else:
+            after[name], rest = np.frompyfunc(arb.mid, 1, 1)(new), norm(np.frompyfunc(arb.rad, 1, 1)(new))
+        square = square + rest * rest
+    return after, square.sqrt().upper()
+
+
+def _rounded(here: dict[str, Balls], bits: int) -> tuple[dict[str, Balls], arb]:
+    """Return the point in an arithmetic of so many bits (53: float64, 100: double-double), and how far that is."""
+    found, square = {}, arb(0)
+    for name, weight in here.items():
+        new, rest = weight, arb(0)
+        if bits > 100 and isinstance(weight, Near):
+            new = near.balls_of(weight)
+        elif bits <= 100 and not isinstance(weight, Near):
+            new = near.fine(weight)
+            new, rest = near.exact(new), norm(Near(new.rad))
+        if bits == 100 and new.low is None:
+            new = Near(new.mid, None, np.zeros(new.shape))
+        if bits == 53 and new.low is not None:
+            new, rest = Near(new.mid), rest + norm(Near(new.low))
+        found[name], square = new, square + rest * rest
+    return found, square.sqrt().upper()
+
+
+def contained(a: Balls) -> Balls:
+    """Return balls that hold the numbers."""
+    return near.balls_of(a) if isinstance(a, Near) else a
