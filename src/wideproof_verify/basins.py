@@ -155,7 +155,8 @@ def reach(p: "Proof", anchor: Anchor, start: dict[str, np.ndarray]) -> tuple[arb
     c, k, rise, given = p.c, p.k, p.rises[0], p.c.claims.get("normal")
     right = isinstance(given, list) and len(given) == anchor.outputs.size and all(map(is_number, given))
     require(right, "normal is not a list with a number for each output")
-    pulled = anchor.pulled(anchor.lift(np.array(given, np.float64).reshape(anchor.outputs.shape)))
+    w = anchor.lift(np.array(given, np.float64).reshape(anchor.outputs.shape))
+    pulled = anchor.differentiate(w).gradient(w)  # what is needed of J itself has been taken
     gaps = [anchor.lift(start[name]) - anchor.lift(c.weights[name]) for name in c.network.trained]
     rest = [gap - pulled[name] for gap, name in zip(gaps, c.network.trained, strict=True)]
     p.need("d", k.d, "≥", "‖start − weights‖", norm(np.array([ball(norm(gap)) for gap in gaps])))

@@ -206,24 +206,6 @@ class Anchor:
         """Return the Gram matrix of the read-out alone for one output: JJᵀ is this or more for every one of them."""
         return self.weighted(near.inner(self.read[0].T), 0, 1)
 
-    def pulled(self, w: Balls) -> dict[str, Balls]:
-        """Return Jᵀw for every trained array; w is (outputs, examples)."""
-        net, found, c = self.network, {}, self.network.outputs
-        own = [w[c * k : c * (k + 1)] for k in range(len(net.sites))]
-        for name in net.trained:
-            if name == net.read_out:
-                parts = [product(a, r.T) for a, r in zip(own, self.read, strict=True)]
-            elif name == net.bias:
-                parts = [a.sum(axis=1).reshape(-1, 1) for a in own]
-            else:
-                parts = []
-                for k, t in net.uses(name):
-                    gain, phi = (self.gains[k] * w.reshape(1, *w.shape, 1)).sum(axis=1), self.gathered(t)
-                    turned = phi.reshape(len(phi), -1).T
-                    parts.append(arb(net.nodes[k].scale) * product(gain.reshape(len(gain), -1), turned))
-            found[name] = sum(parts[1:], parts[0])
-        return found
-
     def gram(self) -> Balls:
         """Return JJᵀ over the trained arrays, rows (output, example).
 
