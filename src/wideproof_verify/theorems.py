@@ -2,11 +2,12 @@
 
 import math
 import operator
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from types import SimpleNamespace
 
 import numpy as np
 
+from wideproof_verify import basins
 from wideproof_verify.activations import ACTIVATIONS
 from wideproof_verify.arithmetic import (
     Balls,
@@ -22,6 +23,7 @@ from wideproof_verify.arithmetic import (
     norm,
     positive_definite,
     product,
+    short,
     smaller,
     spectral_norm,
 )
@@ -51,11 +53,6 @@ LOGISTIC = (
     "Gradient descent on the mean logistic loss with step size {eta} from these weights lowers it at every step "
     "until it is at most {epsilon}, after at most {steps} steps."
 )
-
-
-def short(value: float, rounding: str) -> str:
-    """Return six digits, rounded to the side on which the sentence stays true."""
-    return f"{Context(prec=6, rounding=rounding).create_decimal(value).normalize():.6g}"
 
 
 class NotProvedError(Exception):
@@ -96,6 +93,8 @@ class Proof:
 
     def prove(self) -> str:
         """Check everything and return what was proved about what, in words."""
+        if self.c.theorem in basins.THEOREMS:
+            return f"{basins.THEOREMS[self.c.theorem](self)} {self.c.subject}"
         theorems = {
             "fit": self.fit, "logistic": self.logistic, "impossible": self.impossible, "finite": self.finite,
         }  # fmt: skip
