@@ -315,17 +315,27 @@ class Point:
         return (1 + eta * bend).max(upper), [norm(z) for z in speeds]
 
     def clear(self, anchor: Anchor, speeds: list[arb], radius: arb) -> bool:
-        """Whether every pre-activation of a ReLU keeps its side within the distance `radius`."""
-        for node, z, speed in zip(self.net.nodes, anchor.pre, speeds, strict=True):
+        """Whether every pre-activation of a ReLU keeps its side within the distance `radius`.
+
+        Where all that is read is off, z is exactly 0 whatever the weights are, and so is all that follows from it.
+        """
+        net, off = self.net, {}
+        for k, (node, z, speed) in enumerate(zip(net.nodes, anchor.pre, speeds, strict=True)):
             if node.activation != "relu":
                 continue
             limit = float(above(radius * speed)) / self.p.reshape(1, -1, 1) * (1 + 8 * near.U)
             if isinstance(z, Near):
-                open_ = np.abs(z.mid) * (1 - 8 * near.U) <= z.rad + limit
+                open_, below = np.abs(z.mid) * (1 - 8 * near.U) <= z.rad + limit, z.mid < 0
             else:
-                open_ = np.array([not abs(a) > arb(b) for a, b in np.nditer([z, limit], ["refs_ok"])])
-            if open_.any():
+                pairs = np.broadcast(z, limit)
+                open_ = np.array([not abs(a) > arb(float(b)) for a, b in pairs]).reshape(z.shape)
+                below = np.array([bool(a < 0) for a in z.ravel()]).reshape(z.shape)
+            reads = [off.get(t.value) if t.phi.kind == "identity" else None for t in node.terms]
+            silent = np.all([np.zeros(z.shape[1:], bool) if r is None else r for r in reads], axis=0)
+            if (open_ & ~silent).any():
                 return False
+            if node.skip is None:
+                off[net.inputs + k] = silent | (below & ~open_).all(axis=0)
         return True
 
     def steepest(self, eta: arb) -> arb:

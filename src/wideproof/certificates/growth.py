@@ -94,7 +94,9 @@ def follow(
             steep[k] = share * _steepest(passed, 2 / share)
         for j, node in enumerate(graph.layers):
             if node.activation.kinked:
-                nearest = min(nearest, float(np.abs(passed.z[j].mid).min()) / max(speeds[j], 1e-300))
+                size = np.abs(passed.z[j].mid)
+                away = float(size.min(where=size > 0, initial=np.inf))  # 0: nothing is on before it
+                nearest = min(nearest, away / max(speeds[j], 1e-300))
         for name, change in _gradient(graph, passed, seeds, gains).items():
             weights[name] = weights[name] - factor * step_size * change.reshape(weights[name].shape)
     known = np.array(sorted(shares))

@@ -89,6 +89,7 @@ def prove(
     seed: int = 0,
     steps: int | None = None,
     step_size: float | str = "auto",
+    batch: int | None = None,
     require_zero: bool = False,
     holdout: float = 0.0,
     sharp: bool = False,
@@ -108,6 +109,7 @@ def prove(
     folder : a new one, or one that an interrupted proof left behind; by default nothing is kept.
     seed : decides the start.
     steps, step_size : of training; by default what `choose` says. What is left over is polished away.
+    batch : train by SGD with so many rows a step, by default with half of the usual step size.
     require_zero : where equal inputs have different targets, prove that zero loss is impossible and stop.
     holdout : this share of the rows is kept out, to see what the network does on them.
     sharp : sharper Lipschitz constants; slower.
@@ -131,13 +133,13 @@ def prove(
         with tempfile.TemporaryDirectory() as kept:
             made = prove(
                 source, target, network=network, width=width, depth=depth, activation=activation, options=options,
-                prepare=prepare, folder=Path(kept) / "proof", seed=seed, steps=steps, step_size=step_size,
+                prepare=prepare, folder=Path(kept) / "proof", seed=seed, steps=steps, step_size=step_size, batch=batch,
                 require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start, stage=stage,
                 progress=progress, **loading,
             )  # fmt: skip
             return dataclasses.replace(made, folder=None)
     tell = stage or (lambda text: None)
-    recipe = Recipe(steps=2048 if steps is None else steps, seed=seed,
+    recipe = Recipe(steps=2048 if steps is None else steps, seed=seed, batch=batch,
                     step_size="safe" if step_size == "auto" else step_size)  # fmt: skip
     job = Job(Path(folder), recipe, sharp, tell, progress, from_start=from_start)
     with job.stage("loading", "loading the data"):
@@ -197,7 +199,9 @@ def _chosen(
     if (job.folder / folders.CHOICE).exists() and not tried:
         return folders.read_choice(job.folder, data, asked, steps, step_size)
     choice = choose(data, avoid=tried, fast=bool(job.from_start), progress=_counting(job.tell), **asked)
-    changes = {"steps": steps, "step_size": None if step_size == "auto" else step_size}
+    changes: dict[str, Any] = {"steps": steps, "step_size": None if step_size == "auto" else step_size}
+    if job.recipe.batch is not None and step_size == "auto" and isinstance(choice.step_size, float):
+        changes["step_size"] = choice.step_size / 2  # a batch is steeper than all rows are on average
     choice = dataclasses.replace(choice, **{key: value for key, value in changes.items() if value is not None})
     folders.write_choice(job.folder, choice, data, asked)
     return choice
