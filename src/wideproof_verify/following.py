@@ -379,6 +379,7 @@ def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarr
             lacking = math.log2(max(float(above(delta)), 1e-300)) + start.bits[k]
             bits = 100 if lacking < 44 else 128 + 32 * math.ceil(lacking / 32)
             with ctx.workprec(max(bits, 128)):
+                eta = arb(start.step_size) * loss.factor(len(x), len(at))
                 state, apart = _rounded(here, bits)
                 anchor = Anchor(net, {**fixed, **state}, x[at], large=bits <= 100, keep=True)
                 seeds = loss.slopes(anchor.outputs, y[:, at])

@@ -27,6 +27,7 @@ from wideproof.training.objective import Objective
 
 FLOOR = 0.05  # of the mean square of the residuals, the least weight of an example
 STEP_SECONDS = (0.01, 3e-10, 1.5e-9, 6e-8)  # of a step: at least, a product, a norm's cubed size, a unit's activation
+BATCHES = 512  # the same for batches
 SAMPLES = 24  # steps at which the growth is measured; between them the share of the residual is interpolated
 
 
@@ -78,7 +79,9 @@ def follow(
     weights = {name: np.array(weight, np.float64) for name, weight in params.items()}
     rows, n = np.arange(len(x)), len(x)
     y = y.reshape(n, -1)
-    looks = {0, *np.unique(np.geomspace(1, max(steps, 2) - 1, SAMPLES).astype(int)), steps - 1}
+    looks = {0, *np.geomspace(1, max(steps, 2) - 1, SAMPLES).astype(int), steps - 1}
+    if batches is not None:  # every batch has a share of its own
+        looks |= set(np.linspace(0, steps - 1, min(steps, BATCHES)).astype(int))
     sizes, shares, steep, nearest, speeds = np.empty(steps), {}, {}, math.inf, []
     for k in range(steps):
         at = rows if batches is None else batches[k]
