@@ -323,7 +323,7 @@ class Point:
             if isinstance(z, Near):
                 open_ = np.abs(z.mid) * (1 - 8 * near.U) <= z.rad + limit
             else:
-                open_ = np.array([not abs(a) > arb(b) for a, b in np.nditer([z, limit], ["refs_ok"])])
+                open_ = ~np.asarray(abs(z) > balls(limit), bool)
             if open_.any():
                 return False
         return True
