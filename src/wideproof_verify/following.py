@@ -210,7 +210,8 @@ class Point:
             forms = (product(d, squares[t.value, t.phi]) * d).sum(axis=1).largest()
             self.own[k, t] = _most(forms).sqrt()
         self.rho = norm(self.seeds)
-        self.rest = spectral_norm(self.seeds * inverse[:, :, 0])
+        sides = (self.seeds * inverse[:, :, 0]).reshape(len(net.sites), net.outputs, -1).transpose(1, 0, 2)
+        self.rest = spectral_norm(_flat(sides))  # one read-out meets all sites: their columns stand side by side
         self.read_out = norms.bound(net.read_out, weights[net.read_out], Phi("identity", ()))
 
     def tangents(self, radius: arb) -> tuple[list, list, dict]:
