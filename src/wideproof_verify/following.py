@@ -316,8 +316,11 @@ class Point:
         return (1 + eta * bend).max(upper), [norm(z) for z in speeds]
 
     def clear(self, anchor: Anchor, speeds: list[arb], radius: arb) -> bool:
-        """Whether every pre-activation of a ReLU keeps its side within the distance `radius`."""
-        for node, z, speed in zip(self.net.nodes, anchor.pre, speeds, strict=True):
+        """Whether every pre-activation of a ReLU keeps its side within the distance `radius`, the side taken here.
+
+        `anchor` may be a finer point than this one, and rounding may have moved a pre-activation over its kink.
+        """
+        for node, z, slope, speed in zip(self.net.nodes, anchor.pre, self.anchor.slopes, speeds, strict=True):
             if node.activation != "relu":
                 continue
             limit = float(above(radius * speed)) / self.p.reshape(1, -1, 1) * (1 + 8 * near.U)
@@ -325,7 +328,8 @@ class Point:
                 open_ = np.abs(z.mid) * (1 - 8 * near.U) <= z.rad + limit
             else:
                 open_ = ~np.asarray(abs(z) > balls(limit), bool)
-            if open_.any():
+            side = z.mid > 0 if isinstance(z, Near) else np.asarray(z > arb(0), bool)
+            if open_.any() or not (np.abs(slope.mid - side) <= slope.rad).all():
                 return False
         return True
 
