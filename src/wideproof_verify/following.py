@@ -141,14 +141,15 @@ def bent(name: str, z: Near) -> Near | None:
     """
     if name not in THIRD:
         return None
-    inside = np.clip(z.mid.ravel(), -near.REACH, near.REACH)
+    known = np.abs(z.mid) <= near.REACH  # what is no number is not
+    inside = np.where(known, z.mid, 0.0).ravel()
     k = np.rint(inside * near.STEP)
     at, d, value = k.astype(np.int64) + near.STEP * near.REACH, inside - k / near.STEP, 0.0
     for j in range(near.TERMS - 1, 1, -1):
         value = value * d + j * (j - 1) * near.taylor(name)[j][at]
-    far, most = np.abs(z.mid) > near.REACH, float(above(arb(ACTIVATIONS[name][1]()[1])))
+    most = float(above(arb(ACTIVATIONS[name][1]()[1])))
     return Near(
-        np.where(far, 0.0, value.reshape(z.shape)), np.where(far, most, 1e-12 + THIRD[name] * z.rad * (1 + 1e-9))
+        np.where(known, value.reshape(z.shape), 0.0), np.where(known, 1e-12 + THIRD[name] * z.rad * (1 + 1e-9), most)
     )
 
 
