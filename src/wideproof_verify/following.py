@@ -378,6 +378,7 @@ def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarr
                 state, apart = _rounded(here, bits)
                 anchor = Anchor(net, {**fixed, **state}, x[at], large=bits <= 100, keep=True)
                 seeds = loss.slopes(anchor.outputs, y[:, at])
+                eta = arb(start.step_size) * loss.factor(len(x), len(at))  # n/|B| in as many bits
                 after, delta = _stepped(state, anchor.differentiate(seeds).gradient(seeds), eta)
                 lost = factor * apart + delta
                 clear = point.clear(anchor, speeds, tube.off + apart)
