@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 
 from wideproof.certificates.anchor import gram
@@ -55,7 +56,7 @@ class Growth:
 
 def slopes(objective: Objective, outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
     r"""Return $\ell'$ for every output, without the factor of a mean."""
-    found = np.asarray(objective.cotangent(outputs, y), np.float64)
+    found = np.asarray(objective.cotangent(jnp.asarray(outputs), jnp.asarray(y)), np.float64)
     return found * len(outputs) if objective.reduction == "mean" else found
 
 
@@ -70,6 +71,7 @@ def follow(
     batches: np.ndarray | None = None,
 ) -> Growth:
     """Run the steps in float64 and measure what they do to errors; `y` are the scored targets."""
+    graph = graph.unrolled
     weights = {name: np.array(weight, np.float64) for name, weight in params.items()}
     rows, n = np.arange(len(x)), len(x)
     y = y.reshape(n, -1)
@@ -176,7 +178,8 @@ def _bend(
         speeds.append(float(np.linalg.norm(speed)) / float(p.min()))
     if graph.read_out in names:
         w = names[graph.read_out]
-        row = _norm((seeds / p[:, None]).T) * np.sqrt(sum(np.square(paths[k]) for k in graph.sites))
+        sides = (seeds / p[:, None]).reshape(-1, graph.outputs)
+        row = _norm(sides.T) * np.sqrt(sum(np.square(paths[k]) for k in graph.sites))
         q[w] += row
         q[:, w] += row
     return float(np.linalg.norm(q, 2)), speeds
