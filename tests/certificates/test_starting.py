@@ -275,6 +275,15 @@ def test_a_start_elsewhere_is_malformed(cases, tmp_path):
         assert judged(tmp_path / "loss", c.document | {"loss": loss}, c.arrays).answer == "malformed"
 
 
+def test_a_loss_that_is_not_decided_is_not_proved(cases, tmp_path):
+    """The claim is the loss itself: it lies within what float64 leaves open."""
+    c = cases["finite"]
+    close = copy.deepcopy(c.document)
+    close["claims"]["loss"] = steps_of(c.document, c.arrays)[1]
+    verdict = judged(tmp_path / "close", close, c.arrays)
+    assert (verdict.answer, "is not decided" in verdict.reason) == ("not proved", True), verdict.reason
+
+
 def test_hints_decide_nothing(cases, tmp_path):
     """Few bits may be too few, many are only slow: the answer is never wrong."""
     c = cases["finite-batches"]
