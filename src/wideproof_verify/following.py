@@ -349,7 +349,7 @@ def _flat(a: Balls) -> Balls:
 
 
 def _most(a: np.ndarray) -> arb:
-    return arb(float(a.max()) * (1 + 16 * near.U))
+    return arb(float(a.max()) * (1 + 16 * near.U) + near.TINY)
 
 
 def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarray, y: np.ndarray, loss: Loss) -> Tube:

@@ -95,7 +95,7 @@ def check_growth(c: Case, loss: str, radius: float, eta: float, rng: np.random.G
     return best
 
 
-@pytest.mark.parametrize("name", making.SMALL)
+@pytest.mark.parametrize("name", making.CASES)
 def test_no_two_points_are_driven_apart_faster(name):
     """G bounds what a step does to any two points of the ball; outputs and pre-activations move as slowly as said."""
     rng = np.random.default_rng(1)
