@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from wideproof.proving import Proof as Proof
     from wideproof.proving import certify as certify
     from wideproof.proving import choose as choose
+    from wideproof.proving import follow as follow
     from wideproof.proving import prove as prove
     from wideproof.training import Recipe as Recipe
     from wideproof.training import Run as Run
@@ -57,7 +58,7 @@ _HOME = {
     "to_safetensors": "networks.exchange", "to_torch": "networks.exchange",
     "Recipe": "training", "Run": "training", "resume": "training", "train": "training", "train_many": "training",
     "gram": "kernels", "limit_gram": "kernels", "predict": "kernels", "spectrum": "kernels",
-    "plan": "planning", "certify": "proving", "prove": "proving", "choose": "proving",
+    "plan": "planning", "certify": "proving", "follow": "proving", "prove": "proving", "choose": "proving",
     "Proof": "proving",
     "NTKClassifier": "estimators", "NTKKernel": "estimators", "NTKRegressor": "estimators",
     "WideNetClassifier": "estimators", "WideNetRegressor": "estimators",

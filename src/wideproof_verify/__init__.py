@@ -21,7 +21,12 @@ PRECISIONS = (53, 128, 256, 512, 1024)  # 53: float64 with radii
 
 @dataclass(frozen=True)
 class Verdict:
-    """`answer` is "proved", "not proved" or "malformed"; `checks` are rows (inequality, claimed, recomputed)."""
+    """`answer` is "proved", "not proved" or "malformed"; `checks` are rows (inequality, claimed, recomputed).
+
+    `course` has a row for every step that was followed from a start: the distance from exact gradient descent after it,
+    the bits that were used, the factor by which an error may have grown, and the error ‖f − y‖ (‖ℓ'‖) before it, at
+    most.
+    """
 
     answer: str
     reason: str
@@ -29,11 +34,13 @@ class Verdict:
     checks: list[tuple[str, float, float]] = field(default_factory=list)
     precision: int = 0
     seconds: float = 0.0
+    course: list[tuple[float, int, float, float]] = field(default_factory=list)
 
 
 def verify(folder: str | Path) -> Verdict:
     """Verify the certificate in `folder`, with more bits as long as a comparison is not decided."""
     start, bits, checks, answer, reason, statement = time.perf_counter(), 0, [], "not proved", "", ""
+    course: list[tuple[float, int, float, float]] = []
     try:
         certificate = read(folder)
         for bits in PRECISIONS:
@@ -46,6 +53,7 @@ def verify(folder: str | Path) -> Verdict:
                 checks = proof.checks
                 try:
                     answer, reason, statement = "proved", "every inequality holds", proof.prove()
+                    course = proof.tube.course
                     break
                 except NotProvedError as error:
                     answer, reason = "not proved", str(error)
@@ -55,4 +63,4 @@ def verify(folder: str | Path) -> Verdict:
         answer, reason = "malformed", str(error)
     except (ArithmeticError, ValueError, TypeError, MemoryError, np.linalg.LinAlgError) as error:
         answer, reason = "not proved", f"the numbers are out of range: {type(error).__name__}: {error}"
-    return Verdict(answer, reason, statement, checks, bits, time.perf_counter() - start)
+    return Verdict(answer, reason, statement, checks, bits, time.perf_counter() - start, course)

@@ -7,6 +7,7 @@ norms are balls again.
 
 import contextlib
 import math
+from decimal import Context
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ larger: Any = np.frompyfunc(lambda a, b: a.max(b), 2, 1)
 smaller: Any = np.frompyfunc(lambda a, b: a.min(b), 2, 1)
 root: Any = np.frompyfunc(lambda a: a.nonnegative_part().sqrt(), 1, 1)
 above: Any = np.frompyfunc(lambda a: math.nextafter(float(a.upper()), math.inf), 1, 1)  # a float that is not below
+
+
+def short(value: float, rounding: str) -> str:
+    """Return six digits, rounded to the side on which the sentence stays true."""
+    return f"{Context(prec=6, rounding=rounding).create_decimal(value).normalize():.6g}"
 
 
 def middle(a: Balls) -> np.ndarray:

@@ -265,6 +265,14 @@ class Bounds:
             found += [norm(weighted(_spectral(q), 0)), *_spectral(together), *_spectral(p)]
         return smaller.reduce(found)
 
+    def parts(self, radius: arb, parts: list[np.ndarray]) -> Balls:
+        """Return Λ(R) of some examples alone, for each part."""
+        found = []
+        for q, _ in self.forms(radius):
+            each = _spectral(q)
+            found.append([norm(each[i]).min(_spectral(norm(q[:, i], axis=1)[:, None])[0]) for i in parts])
+        return smaller.reduce(np.array(found), axis=0)
+
     def sign(self, radius: arb) -> tuple[bool | None, arb, arb]:
         r"""Check |z_{k,j}| > R |Σ_t [trained] N_src e(w) + ‖row j of M‖ TP_src| for all units and examples.
 

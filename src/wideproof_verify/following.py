@@ -30,7 +30,7 @@ from flint import ctx  # pyright: ignore[reportAttributeAccessIssue]
 
 from wideproof_verify import near
 from wideproof_verify.activations import ACTIVATIONS
-from wideproof_verify.arithmetic import Balls, above, arb, balls, largest, norm, product, spectral_norm
+from wideproof_verify.arithmetic import Balls, above, arb, balls, largest, norm, spectral_norm
 from wideproof_verify.bounds import kappa, operator_norm
 from wideproof_verify.graphs import Network, Phi
 from wideproof_verify.near import Near
@@ -171,7 +171,7 @@ class Point:
         self.seeds = loss.slopes(anchor.outputs, y)
         anchor.lean = False
         anchor.differentiate()
-        self.gram = anchor.gram()
+        self.gram = anchor.gram(near.rough)
         rows = self.seeds.reshape(1, *self.seeds.shape, 1)
         backs = [(b * rows).sum(axis=1) for b in anchor.backs]
         gains = anchor.gains = [b * s for b, s in zip(backs, anchor.slopes, strict=True)]
@@ -185,11 +185,11 @@ class Point:
         self.third = [arb(THIRD.get(v.activation, 0)) for v in net.nodes]
         read = {(t.value, t.phi): anchor.gathered(t) for _, t in net.terms() if t.weight in net.trained}
         self.sizes = {at: spectral_norm(_flat(phi * weight)) for at, phi in read.items()}
-        self.far = [
-            spectral_norm(_flat(anchor.values[s].transpose(0, 2, 1).reshape(-1, anchor.n, 1) * weight))
-            for s in net.sites
+        self.far = [norm(_flat(anchor.values[s] * weight)) for s in net.sites]
+        self.gamma = [
+            (spectral_norm if any(t.value >= net.inputs for t in node.terms) else norm)(_flat(g * inverse))
+            for node, g in zip(net.nodes, gains, strict=True)
         ]
-        self.gamma = [spectral_norm(_flat(g * inverse)) for g in gains]
         square = np.square(1 / self.p).reshape(1, -1, 1) * (1 + 8 * near.U)
         self.longest = [_most(b.largest() * square) for b in backs]
         curves = [bent(v.activation, z) for v, z in zip(net.nodes, anchor.pre, strict=True)]
@@ -205,10 +205,10 @@ class Point:
             k, t = uses[0]
             if (t.value, t.phi) not in squares:
                 phi = _flat(read[t.value, t.phi])
-                inner = product(phi.T, phi)
+                inner = near.rough(phi.T, phi)
                 squares[t.value, t.phi] = inner * inner
             d = _flat(backs[k] * curves[k])
-            forms = (product(d, squares[t.value, t.phi]) * d).sum(axis=1).largest()
+            forms = (near.rough(d, squares[t.value, t.phi]) * d).sum(axis=1).largest()
             self.own[k, t] = _most(forms).sqrt()
         self.rho = norm(self.seeds)
         sides = (self.seeds * inverse[:, :, 0]).reshape(len(net.sites), net.outputs, -1).transpose(1, 0, 2)
@@ -319,24 +319,33 @@ class Point:
     def clear(self, anchor: Anchor, speeds: list[arb], radius: arb) -> bool:
         """Whether every pre-activation of a ReLU keeps its side within the distance `radius`, the side taken here.
 
-        `anchor` may be a finer point than this one, and rounding may have moved a pre-activation over its kink.
+        `anchor` may be a finer point than this one, and rounding may have moved a pre-activation over its kink. Where
+        all that is read is off, z is exactly 0 whatever the weights are, and so is all that follows from it.
         """
-        for node, z, slope, speed in zip(self.net.nodes, anchor.pre, self.anchor.slopes, speeds, strict=True):
+        net, off = self.net, {}
+        for k, (node, z, speed) in enumerate(zip(net.nodes, anchor.pre, speeds, strict=True)):
             if node.activation != "relu":
                 continue
             limit = float(above(radius * speed)) / self.p.reshape(1, -1, 1) * (1 + 8 * near.U)
             if isinstance(z, Near):
-                open_ = np.abs(z.mid) * (1 - 8 * near.U) <= z.rad + limit
+                open_, below = np.abs(z.mid) * (1 - 8 * near.U) <= z.rad + limit, z.mid < 0
             else:
-                open_ = ~np.asarray(abs(z) > balls(limit), bool)
-            side = z.mid > 0 if isinstance(z, Near) else np.asarray(z > arb(0), bool)
-            if open_.any() or not (np.abs(slope.mid - side) <= slope.rad).all():
+                pairs = np.broadcast(z, limit)
+                open_ = np.array([not abs(a) > arb(float(b)) for a, b in pairs]).reshape(z.shape)
+                below = np.array([bool(a < 0) for a in z.ravel()]).reshape(z.shape)
+            slope = self.anchor.slopes[k]
+            open_ = open_ | ~(np.abs(slope.mid - ~below) <= slope.rad)
+            reads = [off.get(t.value) if t.phi.kind == "identity" else None for t in node.terms]
+            silent = np.all([np.zeros(z.shape[1:], bool) if r is None else r for r in reads], axis=0)
+            if (open_ & ~silent).any():
                 return False
+            if node.skip is None:
+                off[net.inputs + k] = silent | (below & ~open_).all(axis=0)
         return True
 
     def steepest(self, eta: arb) -> arb:
         """Bound ‖J‖: λ ≤ (Σ λ⁴)^¼ of JJᵀ, or the largest one where that is too much for this step size."""
-        quick = norm(product(self.gram, self.gram)).sqrt()
+        quick = norm(near.rough(self.gram, self.gram)).sqrt()
         return (quick if eta * quick <= 2 else arb(largest(self.gram))).sqrt()
 
 
@@ -387,9 +396,10 @@ def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarr
                 f"at step {k} of {start.steps} a pre-activation is so near 0 that its side is not known: "
                 "follow it with more bits"
             )
+        error = point.rho + arb(loss.curvature) * point.moved(tube.off + apart) * arb(y[:, at].size).sqrt()
         tube.off = (factor * tube.off + lost).upper()
         here = tube.point = after
-        tube.course.append((float(above(tube.off)), bits, float(above(factor)), float(above(point.rho))))
+        tube.course.append((float(above(tube.off)), bits, float(above(factor)), float(above(error))))
     return tube
 
 

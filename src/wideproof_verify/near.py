@@ -221,6 +221,14 @@ def product(a: Near, b: Near) -> Near:
     return Near(total.mid, rad, total.low)
 
 
+def rough(a: Near, b: Near) -> Near:
+    """Return the matrix product by float64 alone, for bounds: k products added in any order are off by 2ku Σ|ab|."""
+    a, b = a.plain(), b.plain()
+    rows, columns, far, off = _long(a.mid, 1), _long(b.mid, 0), _long(a.rad, 1), _long(b.rad, 0)
+    rad = np.multiply.outer(rows, off + 2 * (a.shape[1] + 16) * U * columns) + np.multiply.outer(far, columns + off)
+    return Near(a.mid @ b.mid, rad * (1 + 16 * U) + TINY)
+
+
 def inner(rows: Near) -> Near:
     """Return all inner products of the rows."""
     return product(rows, rows.T)

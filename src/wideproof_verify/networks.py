@@ -206,7 +206,7 @@ class Anchor:
         """Return the Gram matrix of the read-out alone for one output: JJᵀ is this or more for every one of them."""
         return self.weighted(near.inner(self.read[0].T), 0, 1)
 
-    def gram(self) -> Balls:
+    def gram(self, product: Any = product) -> Balls:
         """Return JJᵀ over the trained arrays, rows (output, example).
 
         The gradient of a weight is Σ s g φᵀ over its uses (nodes, positions): either uses are paired, Σ ⟨g, g'⟩⟨φ, φ'⟩,

@@ -1,5 +1,7 @@
 """Reading a certificate: `certificate.json` (claims) and `arrays.safetensors` (float64 `x`, `y`, `weights/NAME`).
 
+A start has `start/NAME` as well, for every trained array.
+
 Digests, format, fields, types and shapes are checked; whatever is not exactly as the format says is malformed.
 """
 
@@ -16,20 +18,28 @@ from safetensors.numpy import load
 from wideproof_verify.graphs import MalformedError, Network, build, describe, is_number, is_size, require
 
 KEYS = "summary format theorem level network bound loss claims anchor assumptions versions digests"
+NEAR = "s S rho radii lipschitz near b eta d"
 CLAIMS = {  # needed, and allowed as well
     "descent": (
         "s radii lipschitz rho S sigma b eta rate h epsilon steps",
-        "D newton_h newton_radius nested kappa distinct least_loss least_loss_at_most constant_sum",
+        "D newton_h newton_radius nested kappa distinct least_loss least_loss_at_most constant_sum jump",
     ),
     "existence": ("s radii lipschitz D newton_h newton_radius", "distinct least_loss least_loss_at_most"),
     "fit": ("margin", "loss_name loss"),
     "logistic": ("s radii lipschitz loss epsilon c S R1 eta steps I1 I2", ""),
     "impossible": ("groups least_loss", ""),
     "finite": ("loss", "margin"),
+    "basin": (f"{NEAR} a sigma rate epsilon steps", "t normal distinct least_loss least_loss_at_most"),
+    "epochs": (f"{NEAR} batch beta bend order a sigma rate epsilon steps", "partition"),
+    "sampling": (f"{NEAR} batch beta bend within mu u failure rate epsilon steps late", ""),
+    "orders": (f"{NEAR} batch beta bend within steps", ""),
 }
 TYPES = {
     "steps": int,
     "distinct": int,
+    "batch": int,
+    "normal": list,
+    "partition": list,
     "radii": list,
     "lipschitz": list,
     "groups": list,
@@ -74,12 +84,13 @@ class Certificate:
     subject: str
     loss: dict[str, str]
     start: Start | None = None
+    begun: dict[str, np.ndarray] | None = None
 
     @property
     def smooth(self) -> bool:
         """Whether float64 with radii can do: no signs to be decided, no products of layers to be followed."""
         kinked = any(node.activation == "relu" for node in self.network.nodes)
-        return not kinked and not self.sharp and self.theorem in ("descent", "existence")
+        return not kinked and not self.sharp and self.theorem not in ("fit", "logistic", "impossible", "finite")
 
     @property
     def small(self) -> bool:
@@ -118,15 +129,17 @@ def read(folder: str | Path) -> Certificate:
         weights = {name.removeprefix("weights/"): array for name, array in arrays.items()}
         network, matrices = build(stated["network"], weights)
         _check_shapes(network, x.shape, y.shape)
+        one = build(stated["network"], weights | begun)[1] if begun and theorem == "basin" else None
+        require(one is None or set(begun) == set(network.trained), "the start of a basin is every trained array")
         scored = (y[:, 1:] if network.times else y).reshape(len(y), -1).T
         digest = _digest(x, y)
         given = stated["anchor"].get("digest", digest) if isinstance(stated["anchor"], dict) else None
         require(given == digest, "the digest of the data, which the anchor gives, is not that of x and y")
         subject = _subject(stated, describe(network, matrices), x, digest)
-        start = _start(stated, weights, begun, network, batches, len(x))
+        start = _start(stated, weights, {} if theorem == "basin" else begun, network, batches, len(x))
         return Certificate(
             theorem, stated["claims"], network, stated["bound"]["sharp"], x, scored, matrices, subject, stated["loss"],
-            start,
+            start, one,
         )  # fmt: skip
     except MalformedError:
         raise

@@ -2,11 +2,12 @@
 
 import math
 import operator
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from types import SimpleNamespace
 
 import numpy as np
 
+from wideproof_verify import basins
 from wideproof_verify.activations import ACTIVATIONS
 from wideproof_verify.arithmetic import (
     Balls,
@@ -22,12 +23,14 @@ from wideproof_verify.arithmetic import (
     norm,
     positive_definite,
     product,
+    short,
     smaller,
     spectral_norm,
 )
 from wideproof_verify.bounds import Bounds
 from wideproof_verify.following import Loss, LostError, Tube, contained, follow
 from wideproof_verify.graphs import is_number, require
+from wideproof_verify.jumps import halve
 from wideproof_verify.near import Near, close
 from wideproof_verify.networks import Anchor
 from wideproof_verify.reading import Certificate
@@ -50,11 +53,6 @@ LOGISTIC = (
     "Gradient descent on the mean logistic loss with step size {eta} from these weights lowers it at every step "
     "until it is at most {epsilon}, after at most {steps} steps."
 )
-
-
-def short(value: float, rounding: str) -> str:
-    """Return six digits, rounded to the side on which the sentence stays true."""
-    return f"{Context(prec=6, rounding=rounding).create_decimal(value).normalize():.6g}"
 
 
 class NotProvedError(Exception):
@@ -95,6 +93,8 @@ class Proof:
 
     def prove(self) -> str:
         """Check everything and return what was proved about what, in words."""
+        if self.c.theorem in basins.THEOREMS:
+            return f"{basins.THEOREMS[self.c.theorem](self)} {self.c.subject}"
         theorems = {
             "fit": self.fit, "logistic": self.logistic, "impossible": self.impossible, "finite": self.finite,
         }  # fmt: skip
@@ -162,7 +162,9 @@ class Proof:
         """Gradient descent (Theorem 1) and existence (Theorem 2)."""
         c, k, said, rows = self.c, self.k, "", grouped(self.c.x, self.c.targets)
         self.least(rows)
-        anchor = Anchor(c.network, c.weights, c.x[rows.first], rows.counts, self.large).differentiate()
+        anchor = Anchor(c.network, c.weights, c.x[rows.first], rows.counts, self.large)
+        jump = self.jump(anchor)
+        anchor.differentiate()
         self.lean, self.bounds = anchor.lean, Bounds(anchor, c.sharp)
         means = close(rows.means) if self.large else rows.means
         g = anchor.features() if anchor.lean else anchor.gram()
@@ -171,10 +173,11 @@ class Proof:
         self.spectrum(g)
         if "nested" in c.claims:
             self.nested(anchor)
-        if "nested" not in c.claims or "D" in c.claims:  # Newton's method leaves the nested sets
+        if not {"nested", "jump"} & set(c.claims) or "D" in c.claims:  # Newton's method leaves the nested sets
             self.lipschitz()
         if c.theorem == "descent":
-            (s, pull), end = self.pull(), self.m[-1]
+            (s, pull), end = self.pull(), self.m[-1] + jump / 2  # the slopes ½ are D/2 from any others
+            self.integral[-1] += 3 * jump / 2 * self.radii[-1]  # and J moves by D at most on a step
             self.need("rho", k.rho, "≥", "‖r‖", norm(r))
             self.need("M_J", end, "≤", s, pull)
             off = arb(0 if c.start is None else c.start.distance)  # |r| ≤ rho + b off for every start within off
@@ -188,7 +191,7 @@ class Proof:
             self.need("sigma", k.sigma, "≤", "s − M_J", k.s - end)
             self.need("b", k.b, "≥", "S + M_J", k.S + end)
             self.need("rate", k.rate, "≤", "1", 1)
-            self.need("rate", k.rate, "≤", f"eta sigma ({s} − M_J)", k.eta * k.sigma * (pull - end))
+            self.need("rate", k.rate, "≤", f"eta sigma ({s} − M_J)", k.eta * k.sigma * (pull - end - jump))
             final = (1 - k.rate) ** c.claims["steps"] * (k.rho + k.b * off)
             self.need("(1 − rate)^steps rho", final, "≤", "√(2 epsilon)", (2 * k.epsilon).sqrt())
             rate, most = short(c.claims["rate"], ROUND_FLOOR), short(c.claims["epsilon"], ROUND_CEILING)
@@ -269,6 +272,15 @@ class Proof:
             self.need("margin", self.k.margin, "≤", "least margin", smaller.reduce(self.margins(outputs)))
             said += f", and every example is on the right side by at least {short(c.claims['margin'], ROUND_FLOOR)}"
         return f"{said}. It {self.led()}."
+
+    def jump(self, anchor: Anchor) -> arb:
+        """Return the claim D, checked with the slopes ½ at open pairs, or 0. Between jumps J is constant: Λ = 0."""
+        claims, jump = self.c.claims, getattr(self.k, "jump", arb(0))
+        if "jump" in claims:
+            require(not {"D", "nested", "constant_sum"} & set(claims), "jump goes with no other kind of descent")
+            self.need("jump", jump, "≥", "0", 0)
+            self.need("jump²", jump * jump, "≥", "λ_max(BᵀB ∘ |XᵀX|)", halve(anchor, arb(claims["radii"][-1])))
+        return jump
 
     def least(self, rows: Rows) -> None:
         """Repeated inputs are claimed as such: their number, and bounds of the least loss of any function."""

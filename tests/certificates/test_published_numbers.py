@@ -1,4 +1,4 @@
-"""The widths and residuals of the theory's tables, measured again: means over draws, since each draw differs."""
+"""Widths (by Theorem 1) and residuals of the theory's tables, measured again: means over draws, since each differs."""
 
 import math
 
@@ -24,7 +24,7 @@ def problem(n, d, seed):
 
 def widths(n, d, seeds, **more):
     network = FullyConnected(d, 16, 1, trained=("hidden",))
-    found = [width_needed(network, problem(n, d, seed), seeds=(seed,), **more) for seed in seeds]
+    found = [width_needed(network, problem(n, d, seed), seeds=(seed,), shares=(), **more) for seed in seeds]
     for one in found:
         check_bracket(one)
     return [one.widths[0] or 0 for one in found]

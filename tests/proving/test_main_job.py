@@ -60,7 +60,7 @@ def test_a_table_with_text_blanks_dates_and_truth_values(proof, monkeypatch):
     assert any("name" in note for note in found.notes)
     text = str(found)
     assert all(note[:40] in text for note in found.notes)
-    assert text.startswith("Proved: from the")
+    assert text.startswith("Proved: gradient descent, started from these initial weights (seed 0)")
     assert found.headline.split(",")[0] in text
     assert "<svg" in found._repr_html_()
     monkeypatch.setattr("wideproof.report.html.draw", lambda proof: {})  # drawn above
@@ -161,7 +161,7 @@ def test_each_thing_is_done_once(monkeypatch, tmp_path):
     assert count["certificates"] == 1
     assert count["conflicts"] <= 2
     assert count["digests"] <= 3, count
-    assert count["data sets"] <= 10, count
+    assert count["data sets"] <= 13, count  # six of them are spheres to choose from
 
 
 @pytest.mark.parametrize(("whole", "part", "taken"), [(1.0, 2.0, "all"), (2.0, 1.0, "read-out"), (1.0, None, "all")])

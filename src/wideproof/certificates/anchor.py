@@ -179,7 +179,7 @@ def measure(
     lean = rows > DENSE and wide and graph.read_out in graph.trained and not sharp
     passed = run(graph, params, np.asarray(x, np.float64), tracked, norms, lean)
     n, c = passed.outputs.mid.shape
-    weigh = _weigher(counts, n, tracked)
+    weigh = weigher(counts, n, tracked)
     targets = np.asarray(y, np.float64).reshape(n, c)
     off = 0.0 if counts is None else 2 * UNIT * np.abs(targets) * (counts > 1)[:, None]
     given = Ball(-targets, np.broadcast_to(off, targets.shape)) if tracked else Ball(-targets, None)
@@ -190,11 +190,7 @@ def measure(
         matrix = weigh(weigh(gram(passed, graph.trained), 0), 1)
     lifted = float(np.trace(matrix.mid)) / len(matrix.mid) / c if constant and not lean else 0.0
     whole = raised(matrix, c, lifted) if lifted else matrix
-    smallest, largest = smallest_eigenvalue(whole), largest_eigenvalue(matrix)
-    # Claims keep a ten-millionth back, and what a verifier's factorization may lose, so that rounding never decides.
-    if tracked:
-        smallest -= min(smallest / 2, 160 * (len(matrix.mid) + 8) * UNIT * float(np.linalg.norm(matrix.mid)))
-    s = float(np.sqrt(smallest)) * (1 - 1e-7 * tracked) if smallest > 0 else 0.0
+    s, largest = least_singular(whole, tracked), largest_eigenvalue(matrix)
     residual = float(lengths(errors, (0, 1))) * (1 + 1e-7 * tracked)
     reads = list(dict.fromkeys(graph.read(k, t) for k, t in graph.terms()))
     all_inputs = {read: spectral_norm(weigh(passed.inputs[read], 0).joined(1)) for read in reads}
@@ -237,7 +233,18 @@ def measure(
     )
 
 
-def _weigher(counts: np.ndarray | None, n: int, tracked: bool) -> Callable[[Ball, int], Ball]:
+def least_singular(matrix: Ball, tracked: bool) -> float:
+    """Return a number below the root of a Gram matrix's smallest eigenvalue, 0 where nothing positive is known.
+
+    Claims keep a ten-millionth back, and what a verifier's factorization may lose, so that rounding never decides.
+    """
+    smallest = smallest_eigenvalue(matrix)
+    if tracked:
+        smallest -= min(smallest / 2, 160 * (len(matrix.mid) + 8) * UNIT * float(np.linalg.norm(matrix.mid)))
+    return float(np.sqrt(smallest)) * (1 - 1e-7 * tracked) if smallest > 0 else 0.0
+
+
+def weigher(counts: np.ndarray | None, n: int, tracked: bool) -> Callable[[Ball, int], Ball]:
     """Return the product with the square roots of the counts along an axis of examples, or of examples and outputs."""
     if counts is None or (counts == 1).all():
         return lambda ball, axis: ball

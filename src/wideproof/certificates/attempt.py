@@ -21,8 +21,8 @@ class Obstacle:
 
     Attributes
     ----------
-    quantity : what is in the way: `"contradiction"`, `"parameters"`, `"eigenvalue"`, `"ratio"`, `"kink"` or
-        `"divergence"`.
+    quantity : what is in the way: `"contradiction"`, `"parameters"`, `"eigenvalue"`, `"ratio"`, `"kink"`,
+        `"divergence"`; of basins also `"distance"`, `"repeats"` or `"rows"`.
     value : its value; `needed` : the value at which the proof would pass.
     reason : one sentence. `advice` : what would change it, the most promising first.
     """
@@ -63,7 +63,7 @@ class Attempt:
     @property
     def passed(self) -> bool:
         """Whether convergence is certified."""
-        return self.descent is not None
+        return self.certificate is not None and self.obstacle is None
 
     def __str__(self) -> str:
         if self.certificate is not None:

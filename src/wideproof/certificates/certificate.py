@@ -67,13 +67,15 @@ class Certificate:
 
     Attributes
     ----------
-    theorem : `"descent"`, `"existence"`, `"logistic"`, `"fit"` or `"impossible"`.
+    theorem : `"descent"`, `"existence"`, `"logistic"`, `"fit"`, `"impossible"`, `"basin"`, `"epochs"`, `"sampling"` or
+        `"orders"`.
     level : how the claims were computed, `"float64"` or `"enclosed"`. Only a verifier calls a claim proved.
     graph : the network, described. `claims` : the numbers, by name.
     params, x, y : all weights at the anchor, and the prepared data.
     sharp : whether the Lipschitz constants use the norms of whole products of layers.
     about : where the anchor comes from: the data set's name, seed, steps, distance moved by polishing.
     loss : name and reduction, where the theorem leaves them open. `start` : where training began, if that is claimed.
+    begun : the trained arrays of the one start that a basin is about, if it is about one.
     """
 
     summary: str
@@ -88,6 +90,7 @@ class Certificate:
     about: Mapping[str, Any] = field(default_factory=dict)
     loss: Mapping[str, str] | None = None
     start: Start | None = None
+    begun: Mapping[str, np.ndarray] | None = field(default=None, repr=False)
 
     def save(self, folder: str | Path) -> Path:
         """Write the certificate to a new folder and return its path."""
@@ -115,6 +118,7 @@ class Certificate:
             kept |= {name: np.array(a, np.float64, order="C") for name, a in begun.items()}
             if self.start.batches is not None:
                 kept["batches"] = np.array(self.start.batches, np.int64, order="C")
+        kept |= {f"start/{name}": np.array(a, np.float64, order="C") for name, a in (self.begun or {}).items()}
         content = to_bytes(kept)
         document = self.document()
         document["digests"] = {
@@ -128,7 +132,7 @@ class Certificate:
         """Return what the JSON file says, without the digests."""
         from wideproof import __version__
 
-        squared = self.theorem in ("descent", "existence", "impossible")
+        squared = self.theorem not in ("logistic", "fit", "finite")
         usual = {"name": "squared", "reduction": "half_sum"} if squared else {"name": "logistic", "reduction": "mean"}
         document = {
             "summary": self.summary,
@@ -190,7 +194,7 @@ def load_certificate(folder: str | Path) -> Certificate:
         return Certificate(
             document["summary"], document["theorem"], document["level"], graph_from_dict(document["network"]),
             document["claims"], weights, arrays["x"], arrays["y"], document["bound"]["sharp"], document["anchor"],
-            document["loss"], start,
+            document["loss"], start, begun if begun and start is None else None,
         )  # fmt: skip
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise InputError(f"{folder} is no certificate, or a damaged one ({error})") from error

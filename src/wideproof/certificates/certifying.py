@@ -14,9 +14,17 @@ from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.attempt import Attempt, Level
 from wideproof.certificates.balance import is_balanced
 from wideproof.certificates.certificate import Certificate
+from wideproof.certificates.jumps import find_jumps, has_jumps
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.nested import climb_nested, nested_sets
-from wideproof.certificates.obstacles import contradiction, kink, no_eigenvalue, ratio_too_large, step_too_large
+from wideproof.certificates.obstacles import (
+    contradiction,
+    jumps_too_far,
+    kink,
+    no_eigenvalue,
+    ratio_too_large,
+    step_too_large,
+)
 from wideproof.certificates.squared_loss import Descent, Existence, existence, find_descent, proof_ratio
 from wideproof.certificates.staircase import Staircase, climb
 from wideproof.data import AnyDataset
@@ -76,8 +84,9 @@ def certify(
     if impossible is not None:
         return impossible
     groups = distinct(data)
+    counts = groups.counts if groups.repeated else None
     anchor = measure(
-        network.graph, weights, groups.x, scored(network, groups.y), counts=groups.counts if groups.repeated else None,
+        network.graph, weights, groups.x, scored(network, groups.y), counts=counts,
         level=level, sharp=sharp, constant=is_balanced(network.graph, weights, data.y),
     )  # fmt: skip
     obstacle = no_eigenvalue(anchor, groups.x)
@@ -96,7 +105,14 @@ def certify(
         return Attempt(anchor, None, obstacle, existence=near)
     blocked = kink(anchor, found.radius)
     if blocked is not None:
-        return Attempt(anchor, None, blocked)
+        if not has_jumps(anchor.graph) or anchor.lifted:
+            return Attempt(anchor, None, blocked)
+        found, share = find_jumps(
+            anchor, weights, groups.x, counts=counts, eta=step_size, epsilon=target_loss, room=room
+        )
+        near = None
+        if found is None:
+            return Attempt(anchor, None, jumps_too_far(blocked, share))
     claims = descent_claims(found, near) | {"rho": max(anchor.residual, 1e-300)}
     if groups.repeated:
         low, high = groups.least_loss
@@ -143,6 +159,8 @@ def descent_claims(found: Descent, near: Existence | None) -> dict[str, Any]:
     }  # fmt: skip
     if found.kappa < 1:
         claims["kappa"] = found.kappa
+    if found.jump > 0:
+        claims["jump"] = found.jump
     if found.staircase.caps is not None:
         claims["nested"] = {"A": list(found.staircase.caps)}
     elif near is not None:
@@ -156,7 +174,9 @@ def descent_claims(found: Descent, near: Existence | None) -> dict[str, Any]:
 
 def _summary(network: Network, data: AnyDataset, found: Descent, about: Mapping[str, Any], groups: Distinct) -> str:
     where = about.get("anchor", "these weights")
-    goal, above = "zero training loss", ""
+    goal, above, jumps = "zero training loss", "", ""
+    if found.jump:
+        jumps = f", through switching units that change it by at most {found.jump:.3g}"
     if groups.least:
         goal = f"the least loss that any function of the inputs has, {groups.least_loss[0]:.6g}, a global minimum"
         above = " above that"
@@ -166,6 +186,6 @@ def _summary(network: Network, data: AnyDataset, found: Descent, about: Mapping[
         f"share {found.rate:.3g} of the residual (with a smaller step size, proportionally less), no iterate is "
         f"farther than {found.radius:.3g} from the start, and the loss is at most {found.epsilon:.3g}{above} after "
         f"{found.steps} steps. (Proof ratio h = {found.h:.3g}, residual {found.rho:.3g}, smallest singular value of "
-        f"the Jacobian {found.s:.3g}.) Run `wideproof verify` on this folder to have it proved by an independent "
-        "program."
+        f"the Jacobian {found.s:.3g}{jumps}.) Run `wideproof verify` on this folder to have it proved by an "
+        "independent program."
     )

@@ -57,6 +57,31 @@ class Lipschitz(NamedTuple):
 
 def lipschitz(anchor: Anchor, radius: float) -> Lipschitz:
     r"""Bound $\Lambda$ on the ball of `radius` around the anchor."""
+    found = []
+    for forms, whole in _ways(anchor, radius):
+        per_example = float(np.sqrt(sum((root * _top(q)) ** 2 for root, q in zip(anchor.roots, forms, strict=True))))
+        combined = _top(np.sqrt(np.square(forms * anchor.roots[:, None, None]).sum(axis=0)))
+        found.append((per_example, combined, _top(whole)))
+    return Lipschitz(*(np.min(found, axis=0) * _margin(anchor)).tolist())
+
+
+def batch_constants(anchor: Anchor, radius: float, parts: Sequence[np.ndarray]) -> np.ndarray:
+    r"""Bound $\Lambda$ of some examples' outputs alone on the ball of `radius`, for each part."""
+    found = []
+    for forms, _ in _ways(anchor, radius):
+        tops = np.array([_top(q) for q in forms])
+        together = [_top(np.sqrt(np.square(forms[part]).sum(axis=0))) for part in parts]
+        found.append(np.minimum([np.sqrt(np.square(tops[part]).sum()) for part in parts], together))
+    return np.min(found, axis=0) * _margin(anchor)
+
+
+def _margin(anchor: Anchor) -> float:
+    """A verifier takes norms of these forms within 1e-9."""
+    return UP + 1e-8 if anchor.level == "enclosed" else 1.0
+
+
+def _ways(anchor: Anchor, radius: float) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The forms of every example and of all together, for each way to the tangents at the anchor."""
     each, whole = ball(anchor, radius, anchor.inputs), ball(anchor, radius, _together(anchor))
     at_most, hidden = backward(anchor, radius, each)
     known = [node.activation.known for node in anchor.graph.layers]
@@ -70,12 +95,9 @@ def lipschitz(anchor: Anchor, radius: float) -> Lipschitz:
         together = tangent(
             anchor, radius, whole, _most(anchor.slope), _most(bends), Tangent(at.all_z, at.all_x), capped
         )
-        forms = _forms(anchor, one, at_most, hidden)
-        per_example = float(np.sqrt(sum((root * _top(q)) ** 2 for root, q in zip(anchor.roots, forms, strict=True))))
-        combined = _top(np.sqrt(np.square(forms * anchor.roots[:, None, None]).sum(axis=0)))
-        found.append((per_example, combined, _top(_batch_form(anchor, one, together, at_most, hidden))))
-    # A verifier takes norms of these forms within 1e-9.
-    return Lipschitz(*(np.min(found, axis=0) * (UP + 1e-8 if anchor.level == "enclosed" else 1.0)).tolist())
+        whole_form = _batch_form(anchor, one, together, at_most, hidden)
+        found.append((_forms(anchor, one, at_most, hidden), whole_form))
+    return found
 
 
 def _together(anchor: Anchor) -> dict[Read, np.ndarray]:

@@ -103,3 +103,14 @@ def kink(anchor: Anchor, radius: float) -> Obstacle | None:
         "gradient descent may need"
     )
     return Obstacle("kink", size, radius, reason, ("polish further: the radius shrinks with the residual",))
+
+
+def jumps_too_far(blocked: Obstacle, share: float) -> Obstacle:
+    """Units that may switch, and change the Jacobian too much when they do."""
+    if share < 1:
+        why = f"and the residual or the step size is too large for the theorem with jumps (3D/2s = {share:.3g})"
+        more = "train or polish a little more, or take a smaller step size"
+    else:
+        why = f"and units that may switch change the Jacobian by too much: 3D/2 = {share:.3g} s must be below s"
+        more = "take a wider network"
+    return Obstacle("kink", blocked.value, blocked.needed, f"{blocked.reason}, {why}", (*blocked.advice, more))

@@ -8,9 +8,11 @@ help.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -127,6 +129,75 @@ def polish(
             break
     moved = float(np.sqrt(sum(float(np.sum(np.square(now[name] - start[name]))) for name in trained)))
     return Polished(now, tuple(residuals), moved)
+
+
+class Nearest(NamedTuple):
+    r"""A fit next to a start, $\theta_0 - z = J(z)^\top w$ to rounding; `normal` is w, a number per scored output."""
+
+    params: dict[str, np.ndarray]
+    normal: np.ndarray
+    residual: float
+
+
+@double
+def nearest(
+    network: Network,
+    params: Mapping[str, ArrayLike],
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    start: Mapping[str, ArrayLike] | None = None,
+    steps: int = 30,
+) -> Nearest | None:
+    r"""Find the fit that is nearest to `params`, by $z \leftarrow \theta_0 - J^+ (J (\theta_0 - z) + r)$ at $z$.
+
+    Where that ends, $r = 0$ and $\theta_0 - z$ is normal to the set of fits. `None` where it does not end.
+
+    >>> from wideproof.networks import FullyConnected
+    >>> network = FullyConnected(input_dim=3, width=64, depth=1)
+    >>> found = nearest(network, network.init(0), np.eye(3), np.array([1.0, -1.0, 1.0]))
+    >>> found is not None and found.residual < 1e-12
+    True
+    """
+    first = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
+    now = {name: np.asarray(weight, np.float64) for name, weight in (start or params).items()}
+    x, best, settled = np.asarray(x, np.float64), None, math.inf
+    for _ in range(steps + 1):
+        error = _residual(network, now, x, y)
+        change = _push(network, now, x, {name: first[name] - now[name] for name in network.trained_names})
+        weights = _solve(np.asarray(gram(network, now, x).matrix), (change + error).ravel(), 0.0)
+        if weights is None or not np.isfinite(weights).all():
+            return None
+        size, normal = float(np.linalg.norm(error)), weights.reshape(error.shape)
+        best = Nearest(now, normal, size)
+        direction = _pull(network, now, x, normal)
+        there = now | {name: first[name] - direction[name] for name in network.trained_names}
+        moved = math.sqrt(sum(float(np.square(there[name] - now[name]).sum()) for name in network.trained_names))
+        if steps == 1 or (moved >= settled / 2 and settled < 1e-9):
+            return best
+        settled, now = moved, there
+    return best if settled < 1e-9 else None
+
+
+@double
+def pulled(
+    network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, weights: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the transposed Jacobian's product with `weights`."""
+    return _pull(network, params, np.asarray(x, np.float64), weights)
+
+
+def _push(
+    network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, direction: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Return the Jacobian's product with a direction of the trained arrays."""
+    given = {name: jnp.asarray(weight) for name, weight in params.items()}
+
+    def outputs(moved: dict[str, jax.Array]) -> jax.Array:
+        return network.scored(network.forward(network.linear(given | moved), jnp.asarray(x)).outputs)
+
+    at = {name: given[name] for name in direction}
+    return np.asarray(jax.jvp(outputs, (at,), ({name: jnp.asarray(u) for name, u in direction.items()},))[1])
 
 
 def _residual(network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> np.ndarray:

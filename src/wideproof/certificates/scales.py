@@ -2,7 +2,8 @@ r"""How large an output scale is large enough: the smallest one at which a netwo
 
 At the doubled start, with the outputs multiplied by $A$, the residual stays $\|y\|$, $\sigma_{\min}(J)$ grows like $A$
 and so does $\Lambda$: the proof ratio $\Lambda \rho / s^2$ falls like $1 / A$. So every width with a positive definite
-Gram matrix passes at some scale.
+Gram matrix passes at some scale. The positive start has zero outputs too, and a Gram matrix that is known at every
+depth and width, so there the scale answers for deep and narrow networks.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from wideproof.certificates.attempt import Attempt, Level
 from wideproof.certificates.certifying import certify
-from wideproof.certificates.widths import Tried, doubled
+from wideproof.certificates.widths import Tried, doubled, positive
 from wideproof.data import AnyDataset
 from wideproof.errors import InputError
 from wideproof.networks.fully_connected import FullyConnected
 
+Start = Literal["doubled", "positive"]
 SMALLEST, LARGEST = 2.0**-20, 2.0**30
 
 
@@ -47,6 +50,7 @@ def scale_needed(
     network: FullyConnected,
     data: AnyDataset,
     *,
+    start: Start = "doubled",
     seeds: Sequence[int] = (0,),
     smallest: float = SMALLEST,
     largest: float = LARGEST,
@@ -54,7 +58,7 @@ def scale_needed(
     level: Level = "enclosed",
     progress: Callable[[Tried], None] | None = None,
 ) -> NeededScale:
-    """Find the smallest output scale at which convergence from the doubled start is certified, at the network's width.
+    """Find the smallest output scale at which convergence before training is certified, at the network's width.
 
     Doubles the scale from 1 until a proof passes, or halves it while one does, and bisects what is between. The hidden
     weights stay the same. With fixed outputs the proof ratio falls exactly like the inverse of the scale; with trained
@@ -62,6 +66,8 @@ def scale_needed(
 
     Parameters
     ----------
+    start : `"doubled"`, drawn from each seed; or `"positive"`, which needs linearly independent inputs and is the same
+        for all seeds.
     smallest, largest : the scales that are tried at most.
     tolerance : the bisection ends when the bracket is this narrow, relatively.
 
@@ -77,15 +83,17 @@ def scale_needed(
         raise InputError(
             f"scales are tried from 1 down to `smallest` and up to `largest`, got {smallest} and {largest}"
         )
+    if start not in ("doubled", "positive"):
+        raise InputError(f"the start is 'doubled' or 'positive', got {start!r}")
     tried: list[Tried] = []
     scales: list[float | None] = []
     attempts: list[Attempt | None] = []
     for seed in seeds:
-        start = doubled(network, seed)
+        params = doubled(network, seed) if start == "doubled" else positive(network)
 
-        def attempt(scale: float, seed: int = seed, start: dict[str, np.ndarray] = start) -> Attempt:
-            about = {"anchor": "the doubled initialization", "seed": seed, "scale": scale}
-            found = certify(network, start | {"a": scale * start["a"]}, data, level=level, about=about)
+        def attempt(scale: float, seed: int = seed, params: dict[str, np.ndarray] = params) -> Attempt:
+            about = {"anchor": f"the {start} initialization", "seed": seed, "scale": scale}
+            found = certify(network, params | {"a": scale * params["a"]}, data, level=level, about=about)
             tried.append(Tried(network.width, seed, found.h, found.passed, scale))
             if progress is not None:
                 progress(tried[-1])

@@ -4,7 +4,9 @@ Theorem 1. $J$ is $\Lambda_j$-Lipschitz on the ball of radius $t_j$; $M(t) = \in
 staircase and $\varphi(t) = \rho - s t + \int_0^t M$. If $M(R) \le s$ and $\varphi(R) < 0$ at $R = t_J$, then for every
 $0 < \eta \le 1/b^2$ gradient descent never leaves the ball, and $\|r_{k+1}\| \le (1 - \eta \sigma^2) \|r_k\|$ with
 $\sigma = s - M(R)$, $b = S + M(R)$. For $1/b^2 < \eta < 2/(b^2 + s^2)$ the same holds with
-$\kappa s$ in place of $s$ in both conditions, and the rate $\eta \sigma (\kappa s - M(R))$.
+$\kappa s$ in place of $s$ in both conditions, and the rate $\eta \sigma (\kappa s - M(R))$. Where $J$ also jumps,
+within $D/2$ of the one that s and S belong to and by at most D on a step, $M(R) + D/2$ takes the place of $M(R)$,
+$\varphi(R)$ grows by $\tfrac32 D R$, and the rate is $\eta \sigma (\kappa s - M(R) - \tfrac32 D)$ (`jumps`).
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ class Descent:
     sigma, b : bounds of the Jacobian's singular values along the whole path.
     eta : the step size; `kappa` : the share of s that it leaves, 1 up to $1/b^2$.
     rate : $\eta \sigma (\kappa s - M(R))$, the share of the residual that every step removes at least.
+    jump : how far apart two Jacobians can be beyond what the staircase says: D, 0 without kinks.
     steps : after which the loss is at most `epsilon`.
     """
 
@@ -46,6 +49,7 @@ class Descent:
     rate: float
     epsilon: float
     steps: int
+    jump: float = 0.0
 
     @property
     def radius(self) -> float:
@@ -74,6 +78,7 @@ def descent(
     *,
     eta: float | None = None,
     epsilon: float = 1e-12,
+    jump: float = 0.0,
 ) -> Descent | None:
     """Return what Theorem 1 concludes from these claims, or `None` if its conditions fail.
 
@@ -83,8 +88,9 @@ def descent(
     >>> descent(1.0, 1.0, 2.0, Staircase((1.0,), (0.5,))) is None
     True
     """
-    m, whole = staircase.integrals()
-    if not (s > 0 and m < Fraction(s)):
+    (m, whole), leap = staircase.integrals(), Fraction(jump)
+    m, whole = m + leap / 2, whole + 3 * leap / 2 * Fraction(staircase.radii[-1])
+    if not (s > 0 and m + leap < Fraction(s)):
         return None
     sigma, b = below(Fraction(s) - m), above(Fraction(S) + m)
     eta = below(1 / Fraction(b) ** 2) if eta is None else eta
@@ -94,11 +100,11 @@ def descent(
     pull = Fraction(share) * Fraction(s)
     if not Fraction(rho) - pull * Fraction(staircase.radii[-1]) + whole < 0:
         return None
-    rate = below(Fraction(eta) * Fraction(sigma) * Fraction(below(pull - m)))
+    rate = below(Fraction(eta) * Fraction(sigma) * Fraction(below(pull - m - leap)))
     if not rate > 0:
         return None
     h = proof_ratio(rho, below(pull), staircase.constants[-1])
-    return Descent(rho, s, S, staircase, h, sigma, b, eta, share, rate, epsilon, steps_to(rho, rate, epsilon))
+    return Descent(rho, s, S, staircase, h, sigma, b, eta, share, rate, epsilon, steps_to(rho, rate, epsilon), jump)
 
 
 def find_descent(

@@ -3,6 +3,9 @@ r"""How wide is wide enough: the smallest width at which convergence is certifie
 At an initialization with $F(\theta_0) = 0$ the residual is $\|y\|$, whatever the width, and $\Lambda / s^2$ falls like
 $m^{-1/2}$: so some width passes. The doubled start has every unit of the last hidden layer twice, with opposite
 output signs $\pm A$; half of the units are independent. With fixed outputs and one hidden layer only $m A^2$ matters.
+
+Two theorems can do it. Theorem 1 asks for a small residual over $s^2$; Theorem 4 for a fit close by, whatever the
+residual, and gains from smaller steps.
 """
 
 from __future__ import annotations
@@ -14,12 +17,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from wideproof.certificates.attempt import Attempt, Level
+from wideproof.certificates.basins import certify_basin
 from wideproof.certificates.certifying import certify
+from wideproof.certificates.lipschitz import lipschitz
+from wideproof.certificates.polishing import nearest
 from wideproof.data import AnyDataset
+from wideproof.data.repeats import distinct
 from wideproof.errors import InputError
 from wideproof.networks.fully_connected import FullyConnected
 
 LARGEST = 1 << 16
+SHARES = (1.0, 0.5, 0.1)  # of the step size 1/b², for Theorem 4
+THEOREMS = {"descent": "Theorem 1", "basin": "Theorem 4"}
 
 
 def doubled(network: FullyConnected, seed: int = 0, scale: float = 1.0) -> dict[str, np.ndarray]:
@@ -44,20 +53,47 @@ def doubled(network: FullyConnected, seed: int = 0, scale: float = 1.0) -> dict[
     return params
 
 
+def positive(network: FullyConnected, scale: float = 1.0) -> dict[str, np.ndarray]:
+    r"""Return Chatterjee's start: $W_1 = 0$, $W_h = \sqrt m\, I$ behind it, all output weights $A$.
+
+    All hidden values are zero, so the outputs are, and only $W_1$ moves them at first: the Gram matrix is
+    $A^2 (c_\sigma \sigma'(0)^2)^H X X^\top$ for depth $H$, at every width. It is positive definite exactly if the
+    inputs are linearly independent. Nothing is random. (S. Chatterjee, arXiv 2203.16462.)
+
+    Examples
+    --------
+    >>> network = FullyConnected(input_dim=3, width=2, depth=3, activation="tanh")
+    >>> start = positive(network, scale=10.0)
+    >>> bool(np.all(network(start, np.eye(3)) == 0)), start["W2"].round(3).tolist(), start["a"].tolist()
+    (True, [[1.414, 0.0], [0.0, 1.414]], [10.0, 10.0])
+    """
+    if not isinstance(network, FullyConnected) or network.outputs != 1:
+        raise InputError("the positive start is for fully-connected networks with one output")
+    if network.activation.at_zero != 0 or network.activation.kinked:
+        raise InputError(f"the positive start needs a smooth activation that is 0 at 0, as tanh: {network.activation}")
+    root = np.sqrt(network.width) * np.eye(network.width)
+    layers = {f"W{h}": root.copy() for h in range(2, network.depth + 1)}
+    return {"W1": np.zeros((network.width, network.input_dim)), **layers, "a": np.full(network.width, float(scale))}
+
+
 @dataclass(frozen=True)
 class Tried:
-    """One width, seed and output scale: the proof ratio and whether the proof passed."""
+    """One width, seed and output scale: the proof ratio of Theorem 1, whether a proof passed, and of which theorem."""
 
     width: int
     seed: int
     h: float
     passed: bool
     scale: float
+    theorem: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Needed:
-    """The smallest widths found, one for each seed (`None`: not up to the largest), and all that was tried."""
+    """The smallest widths found, one for each seed (`None`: not up to the largest), and all that was tried.
+
+    `theorems` says which theorem passed there: `"descent"` (Theorem 1), `"basin"` (Theorem 4) or `""`.
+    """
 
     network: FullyConnected
     scale: float
@@ -66,13 +102,21 @@ class Needed:
     tried: tuple[Tried, ...]
     attempts: tuple[Attempt | None, ...]
 
+    @property
+    def theorems(self) -> tuple[str, ...]:
+        """Which theorem passed at each of the widths."""
+        made = [attempt.certificate if attempt is not None else None for attempt in self.attempts]
+        return tuple("" if one is None else one.theorem for one in made)
+
     def __str__(self) -> str:
         known = [w for w in self.widths if w is not None]
         if not known:
             least = min(self.tried, key=lambda t: t.h)
             return f"no proof before training up to width {max(t.width for t in self.tried)}: h = {least.h:.3g} there"
         span = f"{min(known)}" if min(known) == max(known) else f"{min(known)} to {max(known)}"
-        return f"a proof before training passes from width {span} (output scale {self.scale:g}, {len(known)} seeds)"
+        names = " and ".join(THEOREMS[name] for name in dict.fromkeys(self.theorems) if name)
+        seeds = f"{len(known)} seed{'s' * (len(known) > 1)}"
+        return f"a proof before training passes from width {span} by {names} (output scale {self.scale:g}, {seeds})"
 
 
 def width_needed(
@@ -85,9 +129,10 @@ def width_needed(
     largest: int = LARGEST,
     tolerance: float = 0.02,
     level: Level = "enclosed",
+    shares: Sequence[float] = SHARES,
     progress: Callable[[Tried], None] | None = None,
 ) -> Needed:
-    """Find the smallest width at which convergence from the doubled start is certified.
+    """Find the smallest width at which convergence from the doubled start is certified, by Theorem 1 or Theorem 4.
 
     Raises the width of `network` until a proof passes and then bisects, with a fresh draw at each width: this takes
     for granted that wider is easier, as it is up to the draw.
@@ -97,6 +142,7 @@ def width_needed(
     network : its width is replaced; depth, activation and trained layers count.
     scale : the output scale A.
     tolerance : the bisection ends when the bracket is this narrow, relatively.
+    shares : the step sizes, as shares of $1/b^2$, at which Theorem 4 is tried where Theorem 1 fails; `()` for none.
     """
     tried: list[Tried] = []
     widths: list[int | None] = []
@@ -106,8 +152,13 @@ def width_needed(
         def attempt(width: int, seed: int = seed) -> Attempt:
             wide = dataclasses.replace(network, width=width)
             about = {"anchor": "the doubled initialization", "seed": seed, "scale": scale}
-            found = certify(wide, doubled(wide, seed, scale), data, level=level, about=about)
-            tried.append(Tried(width, seed, found.h, found.passed, scale))
+            start = doubled(wide, seed, scale)
+            found = certify(wide, start, data, level=level, about=about)
+            h = found.h
+            if not found.passed:
+                found = _by_a_fit_next_to_it(wide, start, data, found, level, shares) or found
+            theorem = found.certificate.theorem if found.passed and found.certificate is not None else ""
+            tried.append(Tried(width, seed, h, found.passed, scale, theorem))
             if progress is not None:
                 progress(tried[-1])
             return found
@@ -122,7 +173,8 @@ def width_needed(
             if width >= largest or found.anchor is None:
                 break
             # h falls like the root of the width: jump to where it should pass, but not far beyond.
-            leap = (found.h / 0.45) ** 2 if np.isfinite(found.h) and found.h < 1e6 else 4.0
+            h = tried[-1].h
+            leap = (h / 0.45) ** 2 if np.isfinite(h) and h < 1e6 else 4.0
             width = min(largest, _even(int(width * min(max(leap, 1.02), 4.0)) + 2))
         high = width
         while best is not None and high - low > max(2, tolerance * high):
@@ -134,6 +186,32 @@ def width_needed(
         widths.append(high if best is not None else None)
         attempts.append(best)
     return Needed(network, scale, tuple(seeds), tuple(widths), tuple(tried), tuple(attempts))
+
+
+def _by_a_fit_next_to_it(
+    network: FullyConnected,
+    start: dict[str, np.ndarray],
+    data: AnyDataset,
+    failed: Attempt,
+    level: Level,
+    shares: Sequence[float],
+) -> Attempt | None:
+    """Try Theorem 4 with the fit that is nearest to the start; `None` where it does not pass either."""
+    anchor = failed.anchor
+    if anchor is None or not np.isfinite(anchor.newton) or not shares:
+        return None
+    if lipschitz(anchor, anchor.newton).value * anchor.newton > 1.5 * anchor.s:  # 0.5 is needed at the fit
+        return None
+    groups = distinct(data)
+    found = nearest(network, start, groups.x, groups.y)
+    about = {"anchor": "the fit next to the doubled initialization"}
+    if found is None:
+        return None
+    for share in shares:
+        attempt = certify_basin(network, found.params, data, start=start, share=share, level=level, about=about)
+        if attempt.passed:
+            return attempt
+    return None
 
 
 def _even(width: int) -> int:

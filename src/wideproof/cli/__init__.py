@@ -16,6 +16,7 @@ from wideproof.cli.audit import audit_command
 from wideproof.cli.certify import certify_command
 from wideproof.cli.check import check_command, cite_command, errata_command
 from wideproof.cli.doctor import doctor_command
+from wideproof.cli.follow import follow_command
 from wideproof.cli.gram import gram_command
 from wideproof.cli.listing import data_command, losses_command, networks_command
 from wideproof.cli.plan import plan_command
@@ -46,6 +47,7 @@ app.command("plan")(plan_command)
 app.command("train")(train_command)
 app.command("resume")(resume_command)
 app.command("show")(show_command)
+app.command("follow")(follow_command)
 app.command("gram")(gram_command)
 app.command("check")(check_command)
 app.command("errata")(errata_command)

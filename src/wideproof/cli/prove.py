@@ -68,12 +68,22 @@ def prove_command(
         int | None, typer.Option(help="Most steps of training (default: what is cheap); the rest is polished away.")
     ] = None,
     step_size: Annotated[str, typer.Option(help="A number, safe, paper, or auto.")] = "auto",
+    batch: Annotated[int | None, typer.Option(help="Rows in a step: SGD instead of gradient descent.")] = None,
     seed: Annotated[int, typer.Option(help="Decides the start.")] = 0,
     require_zero: Annotated[
         bool, typer.Option("--require-zero", help="Where labels contradict, prove zero loss impossible (code 1).")
     ] = False,
     holdout: Annotated[float, typer.Option(help="Keep this share of the rows out and test on them.")] = 0.0,
     sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
+    from_start: Annotated[
+        bool | None,
+        typer.Option(
+            "--from-start/--from-here",
+            help="Follow every step from the initial weights, however long it takes, or begin at the trained ones "
+            "(default: from the start where that takes a minute or so).",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder; one that exists is continued.")] = None,
     json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
@@ -104,7 +114,8 @@ def prove_command(
                 options={"c_res": c_res, "residual_scale": residual_scale, "filter_size": filter_size,
                          "trained": None if trained is None else tuple(part.strip() for part in trained.split(","))},
                 prepare=prepare, folder=folder, seed=seed, steps=steps, step_size=number_or_word(step_size),
-                require_zero=require_zero, holdout=holdout, sharp=sharp, stage=say, progress=bar,
+                batch=batch, require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start, stage=say,
+                progress=bar,
                 **loading(target, classes, limit, header, kind, task, missing, keep_ids),
             )  # fmt: skip
     except KeyboardInterrupt:

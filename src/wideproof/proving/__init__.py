@@ -3,6 +3,8 @@
 from wideproof.proving.choosing import Choice as Choice
 from wideproof.proving.choosing import choose as choose
 from wideproof.proving.estimates import Estimate as Estimate
+from wideproof.proving.following import Followed as Followed
+from wideproof.proving.following import follow as follow
 from wideproof.proving.models import certify as certify
 from wideproof.proving.models import certify_model as certify_model
 from wideproof.proving.predictor import Predictor as Predictor

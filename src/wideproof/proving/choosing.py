@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +33,7 @@ from wideproof.networks import NETWORKS, FullyConnected, Network
 from wideproof.planning.candidates import Candidate, kind_of
 from wideproof.proving.estimates import Estimate, leave_out, score
 
-SPHERES = ("standardize,sphere(8)", "standardize,sphere(16)", "whiten,sphere(8)", "whiten,sphere(16)")
+SPHERES = tuple(f"{first},sphere({r})" for first in ("standardize", "whiten") for r in (4, 8, 16))
 SHARPER = ("standardize,sphere(32)", "whiten,sphere(64)", "standardize,lift,sphere(2)", "whiten,lift,sphere(4)")
 FOLDS = {
     "images": (
@@ -47,6 +48,7 @@ PROVABLE = 1e-5  # smallest eigenvalue at which a certificate is expected
 GOOD = 0.9  # with an estimate below this the other families are tried too, where that is cheap
 SMALL = 250
 LEAST_WIDTH, MOST_WEIGHTS = 256, 2**26
+MOST_STEPS = 8192  # where every step is going to be followed
 OPERATIONS, PER_UNIT = 1e11, 500  # of training, about; an activation with its slope costs as much as so many products
 
 
@@ -62,6 +64,11 @@ class Looked:
     smallest: float
     largest: float
     estimate: Estimate | None
+
+    @property
+    def turns(self) -> float:
+        """How many steps the slowest part of the error takes to shrink e times, before training changes that."""
+        return self.largest / self.smallest if self.smallest > 0 else math.inf
 
     @property
     def provable(self) -> bool:
@@ -117,6 +124,7 @@ def choose(
     prepare: str = "auto",
     seed: int = 0,
     avoid: Sequence[str] = (),
+    fast: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
     **options: object,
 ) -> Choice:
@@ -127,6 +135,7 @@ def choose(
     network, width, depth, activation, options : of the network, as in `build`; `None` leaves it open.
     prepare : steps, `"none"`, or `"auto"`.
     avoid : preparations that did not lead to a proof.
+    fast : of all that is provable take what is trained in the fewest steps, whatever its estimate.
     progress : is called with candidates done, in all, and the one under way.
 
     Examples
@@ -155,13 +164,15 @@ def choose(
         looked += _look(data, rest, ready, notes, progress)
     if not looked:
         raise InputError(notes[-1] if notes else f"no network is known for '{data.name}': choose one with `network`")
-    best, *others = rank(looked, PROVABLE * 10 ** len(avoid))
+    best, *others = rank(looked, PROVABLE * 10 ** len(avoid), fast)
     own = ready[best.candidate.preparation]
     made = best.candidate.build(own, width or _width(own, best.candidate))
     made = dataclasses.replace(made, **_fields(made, given))
     laws = list(made.laws().values())
+    most = 2048 if not fast else MOST_STEPS
     weights, units = sum(math.prod(law.shape) for law in laws), sum(law.shape[0] for law in laws[:-1])
-    steps = int(np.clip(OPERATIONS / (data.n * (6 * weights + PER_UNIT * units)), 16, 2048))
+    operations = OPERATIONS * (16 if fast else 1)
+    steps = int(np.clip(operations / (data.n * (6 * weights + PER_UNIT * units)), 16, most))
     return Choice(
         own, made, best.candidate.preparation, seed, 1 / best.largest if best.largest > 0 else "safe",
         1 << (steps.bit_length() - 1), best.estimate, (best, *others), tuple(notes),
@@ -178,17 +189,26 @@ def scaled(data: AnyDataset, steps: str) -> AnyDataset:
     return prepare(data, "scale_targets") if real and steps == "auto" else data
 
 
-def rank(looked: Sequence[Looked], needed: float = PROVABLE) -> list[Looked]:
-    """Sort: the `needed` eigenvalue first, then the best estimate, within a standard error the best condition."""
+def rank(looked: Sequence[Looked], needed: float = PROVABLE, fast: bool = False) -> list[Looked]:
+    """Sort: the `needed` eigenvalue first, then the best estimate, within a standard error the best condition.
+
+    With `fast` the estimate does not count.
+    """
 
     def condition(one: Looked) -> float:
-        return one.smallest / one.largest if one.largest > 0 else 0.0
+        return one.smallest / one.largest / (1 + (_radius(one) / 8) ** 2) if one.largest > 0 else 0.0
 
     provable = [one for one in looked if one.smallest >= needed] or [max(looked, key=condition)]
     most = max((one.estimate.value - one.estimate.error for one in provable if one.estimate), default=-math.inf)
-    near = [one for one in provable if one.estimate is None or one.estimate.value >= most]
+    near = [one for one in provable if fast or one.estimate is None or one.estimate.value >= most]
     best = max(near, key=condition)
     return [best, *sorted((one for one in looked if one is not best), key=condition, reverse=True)]
+
+
+def _radius(one: Looked) -> float:
+    """Return the radius of the sphere: the larger it is, the more training takes from the smallest eigenvalue."""
+    found = re.search(r"sphere\(([\d.]+)\)", one.candidate.preparation)
+    return float(found[1]) if found else 1.0
 
 
 def _require_options(network: str, given: dict[str, Any], activation: str | None) -> None:

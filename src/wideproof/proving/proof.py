@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wideproof.certificates.attempt import Attempt
-from wideproof.certificates.certificate import Certificate
+from wideproof.certificates.certificate import Certificate, Start
 from wideproof.certificates.polishing import Polished
 from wideproof.data import AnyDataset
 from wideproof.data.audit import Audit
@@ -18,7 +18,7 @@ from wideproof.data.repeats import Distinct, distinct
 from wideproof.networks import Network
 from wideproof.proving.estimates import Estimate
 from wideproof.proving.predictor import Predictor
-from wideproof.report import proof_words
+from wideproof.report import proof_sentences
 from wideproof.training import Run
 
 if TYPE_CHECKING:
@@ -94,6 +94,11 @@ class Proof:
         return self.attempt.certificate
 
     @property
+    def start(self) -> Start | None:
+        """Where the proof begins, if that is at the initial weights; `None` if at the weights of the certificate."""
+        return None if self.certificate is None else self.certificate.start
+
+    @property
     def groups(self) -> Distinct:
         """The distinct inputs with their counts, and the least loss of any function."""
         return distinct(self.data)
@@ -101,7 +106,7 @@ class Proof:
     @property
     def headline(self) -> str:
         """The verdict in one sentence for people who do not know the theory."""
-        return proof_words.headline(self)
+        return proof_sentences.headline(self)
 
     @property
     def exit_code(self) -> int:
@@ -162,6 +167,8 @@ class Proof:
             "polished": None if self.polished is None else {"steps": self.polished.steps, "moved": self.polished.moved,
                                                             "residuals": list(self.polished.residuals)},
             "ratios": [ratio._asdict() for ratio in self.ratios],
+            "start": None if self.start is None else {"steps": self.start.steps, "step_size": self.start.step_size,
+                                                      "distance": self.start.distance},
             "claims": None if self.certificate is None else dict(self.certificate.claims),
             "h": self.attempt.h,
             "radius": None if found is None else found.radius,

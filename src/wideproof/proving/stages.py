@@ -10,7 +10,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from wideproof.certificates.anchor import DENSE
 from wideproof.certificates.attempt import Attempt, Obstacle
 from wideproof.certificates.balance import balanced
 from wideproof.certificates.certifying import certify, scored
+from wideproof.certificates.growth import seconds_to_follow
 from wideproof.certificates.polishing import Polished, fit_read_out, polish
+from wideproof.certificates.starting import certify_from_start
 from wideproof.data import AnyDataset, audit, load, prepare
 from wideproof.data.repeats import distinct
 from wideproof.errors import InputError
@@ -33,12 +35,16 @@ from wideproof.proving.choosing import Choice, choose
 from wideproof.proving.estimates import score
 from wideproof.proving.predictor import CERTIFICATE, RUN, Predictor
 from wideproof.proving.proof import Proof, Ratio
+from wideproof.threads import one_blas_thread
 from wideproof.training import Progress, Recipe, Run, Status, extend, train
 from wideproof.training.train import begin
 
 FIRST_STEPS = 16  # training stops here for a first look at the proof ratio, then at every doubling
 COMFORTABLE = 0.4  # a ratio below this is certified; between this and 1/2 a little more training costs nothing
 OFTEN = 400  # rows of a Jacobian up to which the proof ratio is looked at while training
+OFTEN_FROM_START, LONGER = 1000, 1.25  # the same, and how much later each look is, where every step is followed
+TURNS = 4  # times the condition number: steps that training takes at least until a proof begins
+AFFORDABLE = 90.0  # seconds that a proof from the start may take without being asked for
 AUDITED = 3000  # rows of which all pairs are compared
 CHOICES = 3  # preparations that are tried before the answer is "not proved"
 
@@ -55,6 +61,7 @@ class Job:
     tell: Tell
     progress: Callable[[Progress], None] | None
     seconds: dict[str, float] = field(default_factory=dict)
+    from_start: bool | None = False
 
     @contextmanager
     def stage(self, name: str, words: str) -> Iterator[None]:
@@ -82,9 +89,11 @@ def prove(
     seed: int = 0,
     steps: int | None = None,
     step_size: float | str = "auto",
+    batch: int | None = None,
     require_zero: bool = False,
     holdout: float = 0.0,
     sharp: bool = False,
+    from_start: bool | None = None,
     stage: Tell | None = None,
     progress: Callable[[Progress], None] | None = None,
     **loading: Any,
@@ -100,9 +109,12 @@ def prove(
     folder : a new one, or one that an interrupted proof left behind; by default nothing is kept.
     seed : decides the start.
     steps, step_size : of training; by default what `choose` says. What is left over is polished away.
+    batch : train by SGD with so many rows a step, by default with half of the usual step size.
     require_zero : where equal inputs have different targets, prove that zero loss is impossible and stop.
     holdout : this share of the rows is kept out, to see what the network does on them.
     sharp : sharper Lipschitz constants; slower.
+    from_start : prove it from the initial weights on, by following every step of training; by default where that takes
+        a minute or so. If it fails, or with `False`, the proof begins at the trained weights.
     stage, progress : are told what begins, in a few words, and how training goes.
     loading : further arguments of `load`, such as `classes`, `limit`, `missing`.
 
@@ -121,14 +133,15 @@ def prove(
         with tempfile.TemporaryDirectory() as kept:
             made = prove(
                 source, target, network=network, width=width, depth=depth, activation=activation, options=options,
-                prepare=prepare, folder=Path(kept) / "proof", seed=seed, steps=steps, step_size=step_size,
-                require_zero=require_zero, holdout=holdout, sharp=sharp, stage=stage, progress=progress, **loading,
+                prepare=prepare, folder=Path(kept) / "proof", seed=seed, steps=steps, step_size=step_size, batch=batch,
+                require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start, stage=stage,
+                progress=progress, **loading,
             )  # fmt: skip
             return dataclasses.replace(made, folder=None)
     tell = stage or (lambda text: None)
-    recipe = Recipe(steps=2048 if steps is None else steps, seed=seed,
+    recipe = Recipe(steps=2048 if steps is None else steps, seed=seed, batch=batch,
                     step_size="safe" if step_size == "auto" else step_size)  # fmt: skip
-    job = Job(Path(folder), recipe, sharp, tell, progress)
+    job = Job(Path(folder), recipe, sharp, tell, progress, from_start=from_start)
     with job.stage("loading", "loading the data"):
         data = load(source, target=target, **loading)
         data, kept_out = _split(data, holdout)
@@ -185,8 +198,10 @@ def _chosen(
         return Choice(ready, network, wanted, job.recipe.seed, given, job.recipe.steps, None, ())
     if (job.folder / folders.CHOICE).exists() and not tried:
         return folders.read_choice(job.folder, data, asked, steps, step_size)
-    choice = choose(data, avoid=tried, progress=_counting(job.tell), **asked)
-    changes = {"steps": steps, "step_size": None if step_size == "auto" else step_size}
+    choice = choose(data, avoid=tried, fast=bool(job.from_start), progress=_counting(job.tell), **asked)
+    changes: dict[str, Any] = {"steps": steps, "step_size": None if step_size == "auto" else step_size}
+    if job.recipe.batch is not None and step_size == "auto" and isinstance(choice.step_size, float):
+        changes["step_size"] = choice.step_size / 2  # a batch is steeper than all rows are on average
     choice = dataclasses.replace(choice, **{key: value for key, value in changes.items() if value is not None})
     folders.write_choice(job.folder, choice, data, asked)
     return choice
@@ -218,16 +233,22 @@ def _attempt(job: Job, choice: Choice) -> Proof:
     recipe = dataclasses.replace(
         job.recipe, seed=choice.seed, step_size=choice.step_size, steps=choice.steps
     )  # fmt: skip
+    if job.from_start is None and choice.looked and TURNS * choice.looked[0].turns > recipe.steps:
+        job = dataclasses.replace(job, from_start=False)  # training would end long before
     with job.stage("training", "training"):
         run, looks, first = _train(job, network, ready, recipe)
-    with job.stage("certifying", "certifying"):
-        here = looks and looks[-1].ratio.step == run.step
-        attempt, polished = certified(job, network, run, ready, looks[-1].ratio.h if here else math.inf)
-    verdict = verified(job, attempt)
+    here = looks and looks[-1].ratio.step == run.step
+    h = looks[-1].ratio.h if here else math.inf
+    attempt, verdict, more = begun(job, network, run, h)
+    polished = None
+    if attempt is None or verdict is None:
+        with job.stage("certifying", "certifying"):
+            attempt, polished = certified(job, network, run, ready, h)
+        verdict = verified(job, attempt)
     with job.stage("comparing", "comparing with the prediction"):
         audited = audit(ready, margin="never") if ready.n <= AUDITED else None
         eigenvalues, predicted = spectra(run, ready, first, attempt)
-    notes = (*(ready.encoding.notes if ready.encoding is not None else ()), *choice.notes)
+    notes = (*(ready.encoding.notes if ready.encoding is not None else ()), *choice.notes, *more)
     estimates = () if choice.estimate is None else (choice.estimate,)
     return Proof(
         ready, audited, network, run, tuple(look.ratio for look in looks), polished, attempt, verdict, eigenvalues,
@@ -246,7 +267,8 @@ def _train(job: Job, network: Network, data: AnyDataset, recipe: Recipe) -> tupl
     place = job.folder / RUN
     looks = [_Look(ratio) for ratio in folders.read_ratios(job.folder)]
     outputs = int(np.prod(scored(network, data.y).shape[1:], dtype=int))
-    often, first = distinct(data).n * outputs <= OFTEN, None
+    often, first = distinct(data).n * outputs <= (OFTEN if job.from_start is False else OFTEN_FROM_START), None
+    longer = 2.0 if job.from_start is False else LONGER
     if place.exists():
         run = folders.read_run(job.folder, network, data, recipe)
         run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=max(recipe.steps, run.step)))
@@ -271,7 +293,7 @@ def _train(job: Job, network: Network, data: AnyDataset, recipe: Recipe) -> tupl
             folders.write_ratios(job.folder, (look.ratio for look in looks))
         if last or (looks and looks[-1].ratio.step == run.step and looks[-1].ratio.h < COMFORTABLE):
             return run, looks, first
-        run = extend(run, min(max(2 * run.step, FIRST_STEPS), recipe.steps), place, job.progress)
+        run = extend(run, min(max(math.ceil(longer * run.step), FIRST_STEPS), recipe.steps), place, job.progress)
 
 
 def _look(run: Run, attempt: Attempt) -> _Look:
@@ -286,14 +308,44 @@ def _moved(run: Run) -> float:
     return float(np.sqrt(sum(float(s) for s in squares)))
 
 
+def begun(job: Job, network: Network, run: Run, h: float) -> tuple[Attempt | None, Any, list[str]]:
+    """Try a proof from the initial weights on; if there is none the note says why."""
+    if job.from_start is False or run.step == 0 or run.status is Status.DIVERGED:
+        return None, None, []
+    why = "not proved from the initial weights"
+    if not h < 0.5:
+        ratio = "" if h == math.inf else f", its proof ratio is {h:.3g}"
+        return None, None, [f"{why}: after {run.step} steps training is not near enough to a fit{ratio}"]
+    with job.stage("certifying", "certifying from the start"):
+        took = seconds_to_follow(network.graph, run.initial, run.data.n, run.step)
+        if job.from_start is None and took > AFFORDABLE:
+            return (
+                None,
+                None,
+                [f"{why}: to follow {run.step} steps would take about {took:.0f} s, ask for it with from_start"],
+            )
+        about = _about(run, "the trained weights")
+        attempt = certify_from_start(run, sharp=job.sharp, about=about)
+    if attempt.certificate is None:
+        return None, None, [f"{why}: {attempt.obstacle}"]
+    verdict = verified(job, attempt, f"following {run.step} steps from the start with rigorous bounds on all rounding")
+    if verdict.answer != "proved":
+        return None, None, [f"{why}: {verdict.reason}"]
+    return attempt, verdict, []
+
+
+def _about(run: Run, weights: str) -> dict[str, Any]:
+    return {
+        "anchor": weights, "seed": run.recipe.seed, "steps": run.step, "step_size": run.step_size,
+        "moved": _moved(run), "preparation": [str(step) for step in run.data.preparation],
+    }  # fmt: skip
+
+
 def certified(
     job: Job, network: Network, run: Run, data: AnyDataset, h: float, weights: str = "the trained weights"
 ) -> tuple[Attempt, Polished | None]:
     """Certify the weights of a run whose proof ratio is about `h`, polished where that is needed."""
-    about: dict[str, Any] = {
-        "anchor": weights, "seed": run.recipe.seed, "steps": run.step, "step_size": run.step_size,
-        "moved": _moved(run), "preparation": [str(step) for step in data.preparation],
-    }  # fmt: skip
+    about = _about(run, weights)
     if h < 0.5:
         attempt = certify(network, run.params, data, sharp=job.sharp, about=about)
         if attempt.passed:
@@ -332,16 +384,17 @@ def _polished(network: Network, run: Run, data: AnyDataset) -> Polished:
     return min(stalled, key=lambda found: found.residuals[-1])
 
 
-def verified(job: Job, attempt: Attempt) -> Any:
+def verified(job: Job, attempt: Attempt, words: str = "verifying with rigorous bounds on all rounding") -> Any:
     """Write the certificate, and return what the independent verifier says of it; `None` where there is none."""
     if attempt.certificate is None:
         return None
     from wideproof_verify import verify
 
-    with job.stage("verifying", "verifying with rigorous bounds on all rounding"):
+    with job.stage("verifying", words):
         place = job.folder / CERTIFICATE
         attempt.certificate.put(place)
-        return verify(place)
+        with one_blas_thread() if attempt.certificate.start is not None else nullcontext():  # many small products
+            return verify(place)
 
 
 def spectra(

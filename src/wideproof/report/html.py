@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wideproof.report import proof_sentences
 from wideproof.report import proof_words as words
 from wideproof.report.figures import save_figure
 from wideproof.report.proof_figures import EXPECTED, POLISHED, PROVEN, RUN, TEXT, Drawn, draw
@@ -68,7 +69,8 @@ def proof_card(proof: Proof) -> str:
     for name, colour in {name: colour for colour, name in THEMED.items()}.items():
         picture = picture.replace(f"var(--{name})", colour)
     lines = "".join(f"<p>{escape(str(estimate))}</p>" for estimate in proof.estimates)
-    return f'<div style="max-width: 40em"><p><strong>{escape(words.headline(proof))}</strong></p>{lines}{picture}</div>'
+    said = escape(proof_sentences.headline(proof))
+    return f'<div style="max-width: 40em"><p><strong>{said}</strong></p>{lines}{picture}</div>'
 
 
 def _render(proof: Proof, figures: dict[str, Drawn], texts: dict[str, str]) -> str:
@@ -79,8 +81,8 @@ def _render(proof: Proof, figures: dict[str, Drawn], texts: dict[str, str]) -> s
         .render(
             proof=proof,
             outcome=words.outcome(proof),
-            headline=words.headline(proof),
-            meaning=words.meaning(proof),
+            headline=proof_sentences.headline(proof),
+            meaning=proof_sentences.meaning(proof),
             obstacle=words.obstacle(proof),
             clashes=words.clashes(proof),
             row_word=words.row_word(proof),

@@ -91,6 +91,28 @@ def loss_figure(proof: Proof) -> Figure | None:
 
 
 @_styled
+def tube_figure(proof: Proof) -> Figure | None:
+    """Draw how far exact gradient descent can be from the verifier's points, step by step, and with how many bits."""
+    start, verdict = proof.start, proof.verdict
+    if start is None or verdict is None or not verdict.course:
+        return None
+    off, bits, _, _ = (np.array(column) for column in zip(*verdict.course, strict=True))
+    figure, (axes,) = _panels(2.9, [1.0])
+    steps = np.arange(1, len(off) + 1)
+    axes.plot(*_positive(steps, off), color=PROVEN, lw=1.2)
+    looks = {53: (RUN, "float64"), 100: (POLISHED, "double-double")}
+    for used in np.unique(bits):
+        colour, name = looks.get(int(used), (EXPECTED, f"balls of {used} bits"))
+        axes.plot(steps[bits == used], off[bits == used], "o", color=colour, ms=3, label=f"followed in {name}")
+    axes.axhline(start.distance, color=PROVEN, lw=1.2, ls="--", label="what the theorem allows at the end")
+    axes.set_yscale("log")
+    _steps(axes, len(off))
+    axes.set_ylabel("distance to exact gradient descent")
+    axes.legend(loc="lower right")
+    return figure
+
+
+@_styled
 def ratio_figure(proof: Proof) -> Figure | None:
     """Draw the proof ratio h along the training, at the anchor, and the line ½ below which one constant suffices."""
     known = [ratio for ratio in proof.ratios if 0 < ratio.h < LARGEST]
@@ -176,7 +198,10 @@ def _loss_caption(proof: Proof) -> str:
             "Polishing takes a few Gauss-Newton steps to fit the examples down to rounding; it has an axis of its own."
         )
     if proof.proved:
-        parts.append("Green is a theorem: from there on, with the certified step size, it stays on or below the line.")
+        told = "at every step from the first, without end, the loss is on or below the line."
+        if proof.start is None:
+            told = "from there on, with the certified step size, it stays on or below the line."
+        parts.append(f"Green is a theorem: {told}")
         if polished:
             parts.append("It begins above the last point because every rounding error is allowed for.")
     return " ".join(parts)
@@ -198,6 +223,11 @@ def _distance_caption(proof: Proof) -> str:
 
 _FIGURES: dict[str, tuple[str, Callable[[Proof], Figure | None], Callable[[Proof], str]]] = {
     "loss": ("The loss, from the first step on", loss_figure, _loss_caption),
+    "tube": ("Every step from the start, followed", tube_figure, lambda _: (
+        "The verifier takes the steps of training again from the stored start and bounds, after each, how far gradient "
+        "descent without any rounding can be from its own point. An error made at one step may grow in the later ones; "
+        "early steps are computed with more bits where that is needed."
+    )),
     "ratio": ("How close the proof is", ratio_figure, _ratio_caption),
     "spectrum": ("Whether every example can be fitted", spectrum_figure, lambda _: (
         "The eigenvalues of the Gram matrix G = JJᵀ say how fast each combination of errors shrinks. The proof needs "
@@ -259,6 +289,10 @@ def _draw_training(axes: Axes, proof: Proof) -> None:
     least = proof.groups.least_loss[0]  # what no function is below: the theorem is about the rest
     steps, losses = _positive(run.steps, scale * run.records["loss"] - least)
     axes.plot(steps, losses, color=RUN, lw=1.9, label="loss")
+    if proof.proved and proof.start is not None and proof.start.batches is None and proof.verdict is not None:
+        bound = 0.5 * np.square([row[3] for row in proof.verdict.course]) - least
+        axes.plot(*_positive(np.arange(len(bound)), bound), color=PROVEN, lw=3.6, alpha=0.45, zorder=1,
+                  label="proven bound")  # fmt: skip
     if proof.predicted is not None:
         steps, predicted = _positive(proof.predicted[0], scale * np.asarray(proof.predicted[1], float) - least)
         near = predicted > losses.min(initial=np.inf) / 1e4  # what it predicts far below the run says nothing more

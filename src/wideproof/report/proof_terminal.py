@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from wideproof.report import proof_sentences
 from wideproof.report import proof_words as words
 from wideproof.report.html import REPORT
 from wideproof.report.terminal import curve
@@ -21,7 +22,7 @@ _MAIN = ("ρ", "s", "Λ", "R", "h", "η", "ησ²", "ε", "k", "L*")
 
 def proof_text(proof: Proof) -> str:
     """Return the proof's result as text of at most 100 columns; only a long path is never broken."""
-    parts = [_wrapped(words.headline(proof))]
+    parts = [_wrapped(proof_sentences.headline(proof))]
     parts += [_wrapped(str(estimate)) for estimate in proof.estimates]
     parts += ["\n".join(_wrapped(note, "  ") for note in proof.notes)] if proof.notes else []
     parts += [_clashes(proof)] if proof.groups.least > 0 else []

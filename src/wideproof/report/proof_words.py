@@ -30,6 +30,7 @@ _NAMES = {
     "s": ("s", "smallest singular value of the Jacobian, at least"),
     "S": ("S", "largest singular value of the Jacobian, at most"),
     "lipschitz": ("Λ", "how fast the Jacobian can change within the radius, at most"),
+    "jump": ("D", "how far the Jacobian can jump within the radius, where units switch, at most"),
     "radii": ("R", "certified radius: how far the weights can still move"),
     "h": ("h", "proof ratio Λρ/s²; one constant Λ suffices below ½"),
     "sigma": ("σ", "smallest singular value on the whole way, at least"),
@@ -49,7 +50,7 @@ _NAMES = {
     "groups": ("", "groups of equal inputs with different targets"),
 }
 # What each obstacle is about, and how its value would have to compare with the needed one.
-_OBSTACLES = {
+OBSTACLES = {
     "ratio": ("the network is still too far from a perfect fit for the theorem to apply", "proof ratio h", "below"),
     "eigenvalue": ("some examples cannot be told apart well enough", "smallest eigenvalue", "above"),
     "parameters": ("the network has too few trained weights for so many examples", "trained weights", "at least"),
@@ -57,6 +58,8 @@ _OBSTACLES = {
     "contradiction": ("zero loss does not exist, because equal inputs have different targets", "least loss", "exactly"),
     "step size": ("the step size is larger than the theorem allows", "step size", "at most"),
     "divergence": ("training diverged", "step size", "at most"),
+    "growth": ("the steps from the start cannot be followed", "growth of errors in bits", "at most"),
+    "rows": ("the steps from the start cannot be followed", "rows of a step", "at most"),
 }
 _PAPERS = {"du2019": "Du et al. 2019", "zou2018": "Zou et al. 2018", "allenzhu2018": "Allen-Zhu et al. 2018",
            "frei2019": "Frei et al. 2019"}  # fmt: skip
@@ -84,8 +87,8 @@ def shown(value: float, digits: int = 6, rounding: str = ROUND_HALF_EVEN) -> str
 
 # Claims that are lower bounds are rounded down, upper bounds up.
 _ROUNDED = {
-    **dict.fromkeys(("rho", "S", "lipschitz", "radii", "h", "b", "epsilon", "D", "newton_h", "newton_radius", "loss",
-                     "least_loss_at_most"), ROUND_CEILING),
+    **dict.fromkeys(("rho", "S", "lipschitz", "jump", "radii", "h", "b", "epsilon", "D", "newton_h", "newton_radius",
+                     "loss", "least_loss_at_most"), ROUND_CEILING),
     **dict.fromkeys(("s", "sigma", "eta", "rate", "margin", "least_loss", "kappa"), ROUND_FLOOR),
 }  # fmt: skip
 
@@ -127,125 +130,6 @@ def outcome(proof: Proof) -> Outcome:
     return "proved" if proof.proved else "impossible" if proof.impossible else "not proved"
 
 
-def headline(proof: Proof) -> str:
-    """Return the verdict in one sentence or two for everybody; what exactly is in the way stands in `obstacle`."""
-    found, n, name = proof.attempt.obstacle, proof.data.n, proof.data.name
-    if proof.proved:
-        assert proof.attempt.descent is not None
-        share = f"{shown(100 * proof.attempt.descent.rate, 3, ROUND_FLOOR)} %"
-        weights = _weights(proof)
-        if proof.groups.least > 0:
-            rows = counted(len(proof.groups.contradicting), "row")
-            least = shown(proof.groups.least_loss[0], 4, ROUND_FLOOR)
-            return (
-                f"Proved: gradient descent reaches a global minimum from {weights}. {rows} of {n} "
-                f"{'has' if rows.startswith('1 ') else 'have'} an equal row with another target, so no function "
-                f"fits them all: the least loss is {least}, and it is reached."
-            )
-        return (
-            f"Proved: from {weights}, gradient descent fits all {n} rows of {name} exactly; its error shrinks by at "
-            f"least {share} a step."
-        )
-    if proof.impossible:
-        least = shown(proof.groups.least_loss[0], 4, ROUND_FLOOR)
-        as_given = ", ".join(map(str, proof.data.preparation))
-        given = f"{name}, prepared by {as_given}" if as_given else name
-        return f"Proved impossible: no network fits {given}; the loss stays at {least} or more."
-    if proof.verdict is not None:
-        return f"Not proved: the independent verifier refused the certificate ({proof.verdict.reason})."
-    if found is not None and found.quantity in _OBSTACLES:
-        return f"Not proved: {_OBSTACLES[found.quantity][0]}."
-    return f"Not proved: {found}."
-
-
-def _weights(proof: Proof) -> str:
-    """Say which weights, and how far polishing moved them in units of their length."""
-    polished = proof.polished
-    plain = "the trained weights" if proof.run is not None and proof.run.step else "the initial weights"
-    if polished is None or not polished.steps or proof.run is None:
-        return proof.given or plain
-    trained = [np.asarray(proof.run.params[key], float) for key in proof.network.trained_names]
-    size = float(np.sqrt(sum(float(np.sum(np.square(weight))) for weight in trained)))
-    moved = shown(100 * polished.moved / size, 2, ROUND_CEILING)
-    return f"{proof.given or 'the trained weights'}, polished by {moved} % of their length"
-
-
-def anchor(proof: Proof) -> str:
-    """Return in words which weights the statement is about."""
-    steps = 0 if proof.run is None else proof.run.step
-    polished = 0 if proof.polished is None else proof.polished.steps
-    if not steps and not polished:
-        return proof.given or "the initial weights, before any training"
-    if proof.given:
-        return f"{proof.given} after {_polishing(proof)} (polishing)"
-    parts = [f"{counted(steps, 'step')} of training"] * bool(steps)
-    parts += [f"{_polishing(proof)} (polishing)"] if polished else []
-    return f"the weights after {' and '.join(parts)}"
-
-
-def _polishing(proof: Proof) -> str:
-    assert proof.polished is not None
-    if proof.polished.kind == "read-out":
-        return "the shortest step of the output layer that fits the targets"
-    return counted(proof.polished.steps, "Gauss-Newton step")
-
-
-def meaning(proof: Proof) -> list[tuple[str, str]]:
-    """Return what the verdict means, as pairs of a short title and a sentence or two."""
-    n, verdict, found = proof.data.n, proof.verdict, proof.attempt.descent
-    limits = "Nothing about data that the network has not seen, and nothing about other networks, seeds or data."
-    if proof.proved and verdict is not None and found is not None:
-        return [
-            ("What is proved", "Gradient descent on the squared training loss, with any step size up to "
-             f"{shown(found.eta, 3, ROUND_FLOOR)}, drives the loss on these {n} rows to {_goal(proof)}. On the way, "
-             "however long it is, the weights never move farther than "
-             f"{shown(found.radius, 3, ROUND_CEILING)} from where they are.{_prepared(proof)}"),
-            ("From which weights", f"From {anchor(proof)}: the “anchor”, stored in the certificate. How they were "
-             "found does not matter to the proof."),
-            ("How sure it is", "It is a mathematical proof, not a measurement: an independent program recomputed every "
-             "number from weights and data with rigorous bounds on all rounding, in "
-             f"{verdict.precision}-bit arithmetic."),
-            ("What it does not say", limits),
-        ]  # fmt: skip
-    if proof.impossible:
-        return [
-            ("What is proved", "Some examples have exactly the same input and different targets. A network gives equal "
-             "inputs equal outputs, so it cannot fit both: zero loss does not exist."),
-            ("For which networks", "For all of them, of every width and depth, however they are trained."),
-            ("How sure it is", "It is a mathematical proof: an independent program compared the inputs number by "
-             "number and recomputed the least loss with rigorous bounds on all rounding."),
-            ("What it does not say", "That the other examples cannot be fitted, or that the network is of no use."),
-        ]  # fmt: skip
-    found_out = proof.attempt.obstacle
-    if found_out is not None and found_out.quantity == "contradiction":
-        means = ("Zero loss does not exist: some examples agree in their inputs and differ in their targets, and no "
-                 "network can fit both. The independent verifier has not confirmed it.")  # fmt: skip
-    elif proof.attempt.certificate is not None:
-        means = (
-            "There is a certificate, and the independent verifier has not confirmed it: take it for no claim at all."
-        )
-    else:
-        means = ("Not proved does not mean false: gradient descent may well reach zero loss. The numbers at these "
-                 "weights do not suffice for the theorem.")  # fmt: skip
-    return [
-        ("What this means", means),
-        ("About which weights", f"About {anchor(proof)}."),
-        ("What it does not say", limits),
-    ]  # fmt: skip
-
-
-def _goal(proof: Proof) -> str:
-    if not proof.groups.least:
-        return "exactly zero, a global minimum"
-    least = shown(proof.groups.least_loss[0], 6, ROUND_FLOOR)
-    return f"{least}, a global minimum: contradicting rows leave no function less"
-
-
-def _prepared(proof: Proof) -> str:
-    steps = ", ".join(map(str, proof.data.preparation))
-    return f" The rows were prepared first, by {steps}, which keeps different rows different." if steps else ""
-
-
 class Clash(NamedTuple):
     """Rows with one input and several targets, as they are numbered in the source."""
 
@@ -281,7 +165,7 @@ def obstacle(proof: Proof) -> dict[str, Any] | None:
     if proof.proved:
         return None
     if found is not None:
-        _, name, compared = _OBSTACLES.get(found.quantity, ("", found.quantity, ""))
+        _, name, compared = OBSTACLES.get(found.quantity, ("", found.quantity, ""))
         needed = f"{compared} {shown(found.needed, 4)}" if compared else ""
         return {
             "reason": found.reason,

@@ -16,6 +16,8 @@ r"""What a task can measure: one number each, from the start, the run, or the ne
 | `proof_ratio` | $h = \Lambda\rho/s^2$ at the end of training; below 1/2 convergence is proved |
 | `proof_ratio_start` | the same at the start: a proof before training |
 | `proof_width` | the least width (not the task's own) with a proof before training, fully-connected, doubled start |
+| `proof_scale` | the least output scale with a proof before training, at the task's own width, doubled start |
+| `proof_scale_positive` | the same from the positive start, for linearly independent inputs |
 | `check:PAPER.STATEMENT` | 1, 0 or not a number: a paper's statement in a quick laboratory with this task's seed |
 """
 
@@ -23,7 +25,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -113,6 +115,16 @@ def _proof_width(work: Work) -> float:
     return np.nan if found is None else float(found)
 
 
+def _proof_scale(work: Work, start: Literal["doubled", "positive"]) -> float:
+    from wideproof.certificates.scales import scale_needed
+    from wideproof.networks import FullyConnected
+
+    if not isinstance(work.network, FullyConnected):
+        raise InputError(f"proof_scale is for fully-connected networks, and this task has {work.network.name}")
+    (found,) = scale_needed(work.network, work.data, start=start, seeds=(work.recipe.seed,)).scales
+    return np.nan if found is None else found
+
+
 def _statement(name: str, work: Work) -> float:
     from wideproof.papers import Outcome, laboratory, statements
 
@@ -140,4 +152,6 @@ MEASURES: dict[str, Measure] = {
     "proof_ratio": lambda work: _proof_ratio(work, "end"),
     "proof_ratio_start": lambda work: _proof_ratio(work, "start"),
     "proof_width": _proof_width,
+    "proof_scale": lambda work: _proof_scale(work, "doubled"),
+    "proof_scale_positive": lambda work: _proof_scale(work, "positive"),
 }

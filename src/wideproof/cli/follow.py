@@ -1,0 +1,44 @@
+"""`wideproof follow`: what a training run reached, proved from its first step on."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wideproof.cli.options import Json, print_json
+
+
+def follow_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `train` wrote.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(help="Where the certificate is written (default: RUN-certificate).")
+    ] = None,
+    sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
+    json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Prove what a training run reached from its initial weights on: a global minimum, or the loss after its last step.
+
+    Every step is taken again by the independent verifier, with a bound of its distance from gradient descent without
+    rounding; for SGD with the run's very batches. Exit code 0 if something is proved, 2 if not.
+    """
+    from wideproof.proving import follow
+    from wideproof.training import Run
+
+    place = out or folder.with_name(f"{folder.name}-certificate")
+
+    def say(text: str) -> None:
+        if not (quiet or json):
+            typer.echo(text, err=True)
+
+    found = follow(Run.load(folder), place, sharp=sharp, stage=say)
+    if json:
+        print_json(found.to_dict())
+    else:
+        typer.echo(textwrap.fill(str(found), 100, break_on_hyphens=False))
+        if found.verdict is not None:
+            typer.echo(f"\nverify again  wideproof verify {place}")
+    raise typer.Exit(0 if found.proved else 2)

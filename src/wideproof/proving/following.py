@@ -1,0 +1,116 @@
+r"""What a training run reached, proved from its first step on: the verifier takes every step again."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wideproof.certificates.attempt import Attempt
+from wideproof.certificates.starting import certify_from_start, certify_run
+from wideproof.precision import double
+from wideproof.threads import one_blas_thread
+from wideproof.training import Run
+from wideproof.training.losses import SquaredLoss
+from wideproof.training.objective import Objective
+
+if TYPE_CHECKING:
+    from wideproof_verify import Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """What is proved of a run.
+
+    Attributes
+    ----------
+    attempt : the certificate, or the obstacle.
+    verdict : the independent verifier's answer; `None` if there was nothing to verify.
+    folder : where the certificate lies; `None` if it was not kept.
+    """
+
+    run: Run
+    attempt: Attempt
+    verdict: Verdict | None
+    folder: Path | None = None
+
+    @property
+    def proved(self) -> bool:
+        """Whether the independent verifier confirmed the certificate."""
+        return self.verdict is not None and self.verdict.answer == "proved"
+
+    @property
+    def minimum(self) -> bool:
+        """Whether what is proved is that a global minimum is reached, and not only the loss after the last step."""
+        made = self.attempt.certificate
+        return self.proved and made is not None and made.theorem == "descent"
+
+    def __str__(self) -> str:
+        if self.verdict is None:
+            return f"Not proved: {self.attempt.obstacle}."
+        if not self.proved:
+            return f"Not proved: {self.verdict.reason}."
+        return f"Proved: {self.verdict.statement}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as JSON-ready values."""
+        made, start, verdict = self.attempt.certificate, None, self.verdict
+        if made is not None and made.start is not None:
+            start = {"steps": made.start.steps, "step_size": made.start.step_size, "distance": made.start.distance}
+        return {
+            "proved": self.proved, "minimum": self.minimum, "text": str(self), "start": start,
+            "theorem": None if made is None else made.theorem, "claims": None if made is None else dict(made.claims),
+            "verdict": None if verdict is None else {"answer": verdict.answer, "reason": verdict.reason,
+                                                     "statement": verdict.statement, "seconds": verdict.seconds},
+            "folder": None if self.folder is None else str(self.folder),
+        }  # fmt: skip
+
+
+@double
+def follow(
+    run: Run, folder: str | Path | None = None, *, sharp: bool = False, stage: Callable[[str], None] | None = None
+) -> Followed:
+    """Prove what a training run reached, from its initial weights on.
+
+    That a global minimum is reached, where the run's end is near enough to a fit of the squared loss (Theorem 1 goes on
+    from there); otherwise the loss after its last step, and that every example is on the right side. The run is
+    gradient descent or stochastic gradient descent (with its very batches), on any network.
+
+    Parameters
+    ----------
+    run : of `train`, with the optimizer "plain" in float64.
+    folder : where the certificate is kept; by default it is not.
+    sharp : sharper Lipschitz constants; slower.
+    stage : is told what begins.
+
+    Examples
+    --------
+    >>> import wideproof as wp
+    >>> data = wp.prepare(wp.load("iris", classes=(0, 1), limit=12), "standardize,sphere")
+    >>> network = wp.build("deep-relu", data.input_shape, data.target_shape, width=16, depth=2)
+    >>> found = follow(wp.train(network, data, wp.Recipe(loss="logistic", steps=20, step_size=0.5)))
+    >>> found.proved, found.minimum
+    (True, False)
+    """
+    from wideproof_verify import verify
+
+    if folder is None:
+        with tempfile.TemporaryDirectory() as kept:
+            return dataclasses.replace(follow(run, Path(kept) / "certificate", sharp=sharp, stage=stage), folder=None)
+    tell = stage or (lambda text: None)
+    place, squared = Path(folder), run.recipe.objective == Objective(SquaredLoss(), "half_sum")
+    for claim in (lambda: certify_from_start(run, sharp=sharp), lambda: certify_run(run))[0 if squared else 1 :]:
+        tell("certifying from the start")
+        attempt, verdict = claim(), None
+        if attempt.certificate is not None:
+            attempt.certificate.put(place)
+            tell(f"following {run.step} steps from the start with rigorous bounds on all rounding")
+            with one_blas_thread():
+                verdict = verify(place)
+        found = Followed(run, attempt, verdict, place)
+        if found.proved:
+            break
+    return found
