@@ -253,7 +253,7 @@ class Point:
                         q = q + arb(node.scale) * less.min(arb(0)) * np.multiply.outer(e, e)
         if net.read_out in unit:
             q = q + out * _pair(unit[net.read_out], self.site(paths))
-        return spectral_norm(q)
+        return norm(q) if norm(q) < 1e-100 else spectral_norm(q)  # float64 cannot square what is smaller
 
     def site(self, paths: list) -> Balls:
         """T of all sites together."""
