@@ -109,6 +109,28 @@ def judged(folder: Path, document: dict[str, Any], arrays: dict[str, np.ndarray]
     return verdict
 
 
+@pytest.mark.parametrize("name", ["descent", "descent-batches"])
+def test_theorem_one_holds_for_every_start_within_the_distance(cases, name):
+    """From the sphere around the anchor, also along the gradient: rate, path and final loss are as claimed."""
+    document, arrays = cases[name].document, cases[name].arrays
+    config, claims, far = document["network"], document["claims"], document["start"]["distance"]
+    anchor = {key.removeprefix("weights/"): a for key, a in arrays.items() if key.startswith("weights/")}
+    y, rng = arrays["y"][:, None], np.random.default_rng(0)
+    here = stated.evaluate(config, anchor, arrays["x"])
+    steep = here.jacobian.T @ (here.outputs - y).ravel()
+    for u in [steep, -steep, *rng.standard_normal((3, len(steep)))]:
+        weights, path, before = stated.moved(config, anchor, far * u / np.linalg.norm(u)), 0.0, math.inf
+        for _ in range(claims["steps"] + 1):
+            found = stated.evaluate(config, weights, arrays["x"])
+            r = (found.outputs - y).ravel()
+            assert np.linalg.norm(r) <= (1 - claims["rate"]) * before * (1 + 1e-9) + 1e-14
+            before = min(float(np.linalg.norm(r)), before)
+            step = -claims["eta"] * found.jacobian.T @ r
+            weights, path = stated.moved(config, weights, step), path + float(np.linalg.norm(step))
+            assert path < claims["radii"][-1] - far
+        assert before**2 / 2 <= claims["epsilon"]
+
+
 def with_start(case: Case, **changes: Any) -> dict[str, Any]:
     document = copy.deepcopy(case.document)
     document["start"] |= changes
