@@ -144,7 +144,7 @@ def bent(name: str, z: Near) -> Near | None:
     known = np.abs(z.mid) <= near.REACH  # what is no number is not
     inside = np.where(known, z.mid, 0.0).ravel()
     k = np.rint(inside * near.STEP)
-    at, d, value = k.astype(np.int64) + near.STEP * near.REACH, inside - k / near.STEP, 0.0
+    at, d, value = k.astype(np.int64) + near.STEP * near.REACH, inside - k / near.STEP, 0 * inside
     for j in range(near.TERMS - 1, 1, -1):
         value = value * d + j * (j - 1) * near.taylor(name)[j][at]
     most = float(above(arb(ACTIVATIONS[name][1]()[1])))

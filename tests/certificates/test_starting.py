@@ -20,10 +20,16 @@ from wideproof.data import Dataset, SequenceDataset
 from wideproof.errors import InputError
 from wideproof.networks import DeepReLU, ElmanRNN, FullyConnected, Network, ResidualReLU, get_activation
 from wideproof.training import Recipe, Run, train
-from wideproof.training.losses import get_loss
+from wideproof.training.losses import MarginLoss, get_loss
 from wideproof_verify import Verdict, verify
 
 TANH = get_activation("tanh")
+
+
+def margin_loss(name: str) -> MarginLoss:
+    found = get_loss(name)
+    assert isinstance(found, MarginLoss)
+    return found
 
 
 def points(n: int = 3, d: int = 4, seed: int = 0) -> np.ndarray:
@@ -80,7 +86,9 @@ def steps_of(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[f
     def stepped(weights: dict[str, np.ndarray], at: np.ndarray, step_size: float) -> dict[str, np.ndarray]:
         found = stated.evaluate(config, weights, x[at])
         f, signs = found.outputs, y[at]
-        slope = f - signs if squared else signs * np.asarray(get_loss(loss["name"]).derivative(jnp.asarray(signs * f)))
+        slope = (
+            f - signs if squared else signs * np.asarray(margin_loss(loss["name"]).derivative(jnp.asarray(signs * f)))
+        )
         factor = step_size * (1 if mean else len(x)) / len(at)
         return stated.moved(config, weights, -factor * (found.jacobian.T @ slope.ravel()))
 
@@ -92,7 +100,9 @@ def steps_of(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[f
     for _ in range(min(document["claims"].get("steps", 0), 1000)):
         weights = stepped(weights, np.arange(len(x)), document["claims"]["eta"])
     f = stated.evaluate(config, weights, x).outputs
-    value = 0.5 * np.square(f - y).sum() if squared else float(np.sum(get_loss(loss["name"]).value(jnp.asarray(y * f))))
+    value = (
+        0.5 * np.square(f - y).sum() if squared else float(np.sum(margin_loss(loss["name"]).value(jnp.asarray(y * f))))
+    )
     return apart, float(value) / (len(x) if mean else 1), float((y * f).min())
 
 
@@ -362,7 +372,7 @@ def mutants(case: Case, rng: np.random.Generator, count: int):
 
 
 def check_mutants(case: Case, folder: Path, count: int, seed: int) -> dict[str, int]:
-    answers = dict.fromkeys(("proved", "not proved", "malformed"), 0)
+    answers: dict[str, int] = {"proved": 0, "not proved": 0, "malformed": 0}
     for name, document, arrays in mutants(case, np.random.default_rng(seed), count):
         if document == case.document and all((arrays[k] == case.arrays[k]).all() for k in arrays):
             continue

@@ -11,7 +11,7 @@ import pytest
 from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
 from tests.verify import making, stated
-from wideproof.training.losses import get_loss
+from wideproof.training.losses import MarginLoss, get_loss
 from wideproof_verify import following
 from wideproof_verify.activations import ACTIVATIONS
 from wideproof_verify.arithmetic import largest, norm
@@ -58,8 +58,14 @@ def case(name: str, loss: str = "squared", n: int = 4, seed: int = 0) -> Case:
     return Case(config, weights, *build(config, weights), x, y)
 
 
+def margin_loss(name: str) -> MarginLoss:
+    found = get_loss(name)
+    assert isinstance(found, MarginLoss)
+    return found
+
+
 def slopes(loss: str, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return f - y if loss == "squared" else y * np.asarray(get_loss(loss).derivative(jnp.asarray(y * f)))
+    return f - y if loss == "squared" else y * np.asarray(margin_loss(loss).derivative(jnp.asarray(y * f)))
 
 
 def gradient(c: Case, loss: str, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,8 +127,8 @@ def test_losses_are_those_of_training():
     z = np.linspace(-4, 4, 801)
     for name, (pair, curvature) in LOSSES.items():
         found = np.array([[float(v) for v in pair(arb(a))] for a in z])
-        assert np.allclose(found[:, 0], get_loss(name).value(jnp.asarray(z)), rtol=1e-13, atol=1e-13)
-        assert np.allclose(found[:, 1], get_loss(name).derivative(jnp.asarray(z)), rtol=1e-13, atol=1e-13)
+        assert np.allclose(found[:, 0], margin_loss(name).value(jnp.asarray(z)), rtol=1e-13, atol=1e-13)
+        assert np.allclose(found[:, 1], margin_loss(name).derivative(jnp.asarray(z)), rtol=1e-13, atol=1e-13)
         steep = np.diff(found[:, 1]) / np.diff(z)
         assert steep.min() >= -1e-12
         assert 0.9 * curvature <= steep.max() <= curvature * (1 + 1e-9)
@@ -245,7 +251,7 @@ def test_long_runs_stay_in_the_tube(name, monkeypatch):
 
 def written_steps(c: Case, eta: float, steps: int) -> dict[str, np.ndarray]:
     """Gradient descent on half the sum of squares for layers one after the other, by formula, in 400 bits."""
-    ball = np.frompyfunc(arb, 1, 1)
+    ball: Any = np.frompyfunc(arb, 1, 1)
     with ctx.workprec(400):
         names = [node["terms"][0]["weight"] for node in c.config["nodes"]]
         w = {name: ball(a) for name, a in c.matrices.items()}
