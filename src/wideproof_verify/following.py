@@ -141,14 +141,15 @@ def bent(name: str, z: Near) -> Near | None:
     """
     if name not in THIRD:
         return None
-    inside = np.clip(z.mid.ravel(), -near.REACH, near.REACH)
+    known = np.abs(z.mid) <= near.REACH  # what is no number is not
+    inside = np.where(known, z.mid, 0.0).ravel()
     k = np.rint(inside * near.STEP)
-    at, d, value = k.astype(np.int64) + near.STEP * near.REACH, inside - k / near.STEP, 0.0
+    at, d, value = k.astype(np.int64) + near.STEP * near.REACH, inside - k / near.STEP, 0 * inside
     for j in range(near.TERMS - 1, 1, -1):
         value = value * d + j * (j - 1) * near.taylor(name)[j][at]
-    far, most = np.abs(z.mid) > near.REACH, float(above(arb(ACTIVATIONS[name][1]()[1])))
+    most = float(above(arb(ACTIVATIONS[name][1]()[1])))
     return Near(
-        np.where(far, 0.0, value.reshape(z.shape)), np.where(far, most, 1e-12 + THIRD[name] * z.rad * (1 + 1e-9))
+        np.where(known, value.reshape(z.shape), 0.0), np.where(known, 1e-12 + THIRD[name] * z.rad * (1 + 1e-9), most)
     )
 
 
@@ -210,7 +211,8 @@ class Point:
             forms = (near.rough(d, squares[t.value, t.phi]) * d).sum(axis=1).largest()
             self.own[k, t] = _most(forms).sqrt()
         self.rho = norm(self.seeds)
-        self.rest = spectral_norm(self.seeds * inverse[:, :, 0])
+        sides = (self.seeds * inverse[:, :, 0]).reshape(len(net.sites), net.outputs, -1).transpose(1, 0, 2)
+        self.rest = spectral_norm(_flat(sides))  # one read-out meets all sites: their columns stand side by side
         self.read_out = norms.bound(net.read_out, weights[net.read_out], Phi("identity", ()))
 
     def tangents(self, radius: arb) -> tuple[list, list, dict]:
@@ -251,7 +253,7 @@ class Point:
                         q = q + arb(node.scale) * less.min(arb(0)) * np.multiply.outer(e, e)
         if net.read_out in unit:
             q = q + out * _pair(unit[net.read_out], self.site(paths))
-        return spectral_norm(q)
+        return norm(q) if norm(q) < 1e-100 else spectral_norm(q)  # float64 cannot square what is smaller
 
     def site(self, paths: list) -> Balls:
         """T of all sites together."""
@@ -315,9 +317,10 @@ class Point:
         return (1 + eta * bend).max(upper), [norm(z) for z in speeds]
 
     def clear(self, anchor: Anchor, speeds: list[arb], radius: arb) -> bool:
-        """Whether every pre-activation of a ReLU keeps its side within the distance `radius`.
+        """Whether every pre-activation of a ReLU keeps its side within the distance `radius`, the side taken here.
 
-        Where all that is read is off, z is exactly 0 whatever the weights are, and so is all that follows from it.
+        `anchor` may be a finer point than this one, and rounding may have moved a pre-activation over its kink. Where
+        all that is read is off, z is exactly 0 whatever the weights are, and so is all that follows from it.
         """
         net, off = self.net, {}
         for k, (node, z, speed) in enumerate(zip(net.nodes, anchor.pre, speeds, strict=True)):
@@ -330,6 +333,8 @@ class Point:
                 pairs = np.broadcast(z, limit)
                 open_ = np.array([not abs(a) > arb(float(b)) for a, b in pairs]).reshape(z.shape)
                 below = np.array([bool(a < 0) for a in z.ravel()]).reshape(z.shape)
+            slope = self.anchor.slopes[k]
+            open_ = open_ | ~(np.abs(slope.mid - ~below) <= slope.rad)
             reads = [off.get(t.value) if t.phi.kind == "identity" else None for t in node.terms]
             silent = np.all([np.zeros(z.shape[1:], bool) if r is None else r for r in reads], axis=0)
             if (open_ & ~silent).any():
@@ -353,7 +358,7 @@ def _flat(a: Balls) -> Balls:
 
 
 def _most(a: np.ndarray) -> arb:
-    return arb(float(a.max()) * (1 + 16 * near.U))
+    return arb(float(a.max()) * (1 + 16 * near.U) + near.TINY)
 
 
 def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarray, y: np.ndarray, loss: Loss) -> Tube:
@@ -383,6 +388,7 @@ def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarr
                 state, apart = _rounded(here, bits)
                 anchor = Anchor(net, {**fixed, **state}, x[at], large=bits <= 100, keep=True)
                 seeds = loss.slopes(anchor.outputs, y[:, at])
+                eta = arb(start.step_size) * loss.factor(len(x), len(at))  # n/|B| in as many bits
                 after, delta = _stepped(state, anchor.differentiate(seeds).gradient(seeds), eta)
                 lost = factor * apart + delta
                 clear = point.clear(anchor, speeds, tube.off + apart)

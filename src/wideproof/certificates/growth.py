@@ -76,6 +76,7 @@ def follow(
     batches: np.ndarray | None = None,
 ) -> Growth:
     """Run the steps in float64 and measure what they do to errors; `y` are the scored targets."""
+    graph = graph.unrolled
     weights = {name: np.array(weight, np.float64) for name, weight in params.items()}
     rows, n = np.arange(len(x)), len(x)
     y = y.reshape(n, -1)
@@ -189,7 +190,8 @@ def _bend(
         speeds.append(float(np.linalg.norm(speed)) / float(p.min()))
     if graph.read_out in names:
         w = names[graph.read_out]
-        row = _norm((seeds / p[:, None]).T) * np.sqrt(sum(np.square(paths[k]) for k in graph.sites))
+        sides = (seeds / p[:, None]).reshape(-1, graph.outputs)
+        row = _norm(sides.T) * np.sqrt(sum(np.square(paths[k]) for k in graph.sites))
         q[w] += row
         q[:, w] += row
     return float(np.linalg.norm(q, 2)), speeds

@@ -53,12 +53,13 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
 
     Examples
     --------
-    >>> import wideproof as wp
-    >>> data = wp.prepare(wp.load("iris", classes=(0, 1), limit=12), "standardize,sphere(2)")
-    >>> network = wp.build("fully-connected", data.input_shape, data.target_shape, width=64, depth=1)
-    >>> run = wp.train(network, data, wp.Recipe(steps=200))
+    >>> from wideproof.data import Dataset
+    >>> from wideproof.networks import FullyConnected, get_activation
+    >>> from wideproof.training import Recipe, train
+    >>> data = Dataset(np.eye(3), np.array([1.0, -1.0, 1.0]), "binary")
+    >>> run = train(FullyConnected(3, 32, 1, get_activation("tanh")), data, Recipe(steps=20))
     >>> certify_from_start(run).certificate.start.steps
-    200
+    20
     """
     _require_followable(run)
     if run.recipe.objective != Objective(SquaredLoss(), "half_sum"):
@@ -96,7 +97,7 @@ def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
     Examples
     --------
     >>> import wideproof as wp
-    >>> data = wp.prepare(wp.load("iris", classes=(0, 1), limit=12), "standardize,sphere")
+    >>> data = wp.prepare(wp.load("iris", classes=("setosa", "versicolor"), limit=12), "standardize,sphere")
     >>> network = wp.build("deep-relu", data.input_shape, data.target_shape, width=16, depth=2)
     >>> run = wp.train(network, data, wp.Recipe(loss="logistic", steps=50, step_size=0.5, batch=4))
     >>> certify_run(run).certificate.theorem
@@ -105,7 +106,7 @@ def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
     _require_followable(run)
     network, data, objective = run.network, run.data, run.recipe.objective
     weights = {name: np.asarray(weight, np.float64) for name, weight in run.params.items()}
-    outputs = np.asarray(network.scored(network(weights, data.x)), np.float64).reshape(data.n, -1)
+    outputs = np.asarray(network.scored(jnp.asarray(network(weights, data.x))), np.float64).reshape(data.n, -1)
     y = scored(network, data.y).reshape(data.n, -1)
     batches = batches_of(run)
     loss = float(objective.value(jnp.asarray(outputs), jnp.asarray(y)))

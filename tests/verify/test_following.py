@@ -1,0 +1,346 @@
+"""Steps followed from a start: no error grows faster than its bound, and exact gradient descent is in every tube."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
+
+from tests.verify import making, stated
+from wideproof.training.losses import MarginLoss, get_loss
+from wideproof_verify import following
+from wideproof_verify.activations import ACTIVATIONS
+from wideproof_verify.arithmetic import largest, norm
+from wideproof_verify.following import LOSSES, Loss, LostError, Norms, Point, Tube, bent, contained, follow
+from wideproof_verify.graphs import Network, build
+from wideproof_verify.near import Near
+from wideproof_verify.networks import Anchor
+from wideproof_verify.reading import Start
+
+EVERY = {"squared": "half_sum"} | dict.fromkeys(LOSSES, "mean")
+IDENTITY = {"kind": "identity"}
+FAST = ("fully-connected-one", "residual", "residual-relu", "elman-rnn-all", "own-strided", "own-relu", "own-fixed")
+
+
+@pytest.fixture(autouse=True)
+def _precision():
+    """As in a verification: 128 bits, and no warnings of float64."""
+    with ctx.workprec(128), np.errstate(all="ignore"):
+        yield
+
+
+class Case(NamedTuple):
+    """A network as its certificate states it, weights, inputs, and targets as (scored outputs, examples)."""
+
+    config: dict[str, Any]
+    weights: dict[str, np.ndarray]
+    net: Network
+    matrices: dict[str, np.ndarray]
+    x: np.ndarray
+    y: np.ndarray
+
+    def trained(self) -> dict[str, np.ndarray]:
+        return {name: self.matrices[name] for name in self.net.trained}
+
+
+def case(name: str, loss: str = "squared", n: int = 4, seed: int = 0) -> Case:
+    network = making.SMALL[name]
+    params, x, _ = making.problem(network, n, seed)
+    weights, config = {key: np.asarray(w) for key, w in params.items()}, making.config(network)
+    rng, rows = np.random.default_rng(seed), stated.evaluate(config, weights, x[:1]).outputs.shape[1]
+    y = rng.choice([-1.0, 1.0], (rows, n))
+    if loss == "squared":  # residuals of very different sizes
+        y = stated.evaluate(config, weights, x).outputs.T + 10 ** rng.uniform(-3, 0.5, n) * rng.standard_normal(y.shape)
+    return Case(config, weights, *build(config, weights), x, y)
+
+
+def margin_loss(name: str) -> MarginLoss:
+    found = get_loss(name)
+    assert isinstance(found, MarginLoss)
+    return found
+
+
+def slopes(loss: str, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return f - y if loss == "squared" else y * np.asarray(margin_loss(loss).derivative(jnp.asarray(y * f)))
+
+
+def gradient(c: Case, loss: str, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient of the summed loss and outputs, after a step `theta`, in plain NumPy."""
+    found = stated.evaluate(c.config, stated.moved(c.config, c.weights, theta), c.x)
+    return found.jacobian.T @ slopes(loss, found.outputs, c.y.T).ravel(), found.outputs
+
+
+def check_growth(c: Case, loss: str, radius: float, eta: float, rng: np.random.Generator) -> float:
+    """Compare with two points of the ball, in a direction in which they are driven apart; return the best ratio."""
+    point = Point(c.net, c.matrices, c.x, c.y, Loss(loss, EVERY[loss]), Norms(), {})
+    bound, speeds = point.growth(arb(eta), arb(radius))
+    moved = float(point.moved(arb(radius)).upper())
+    u = rng.standard_normal(sum(w.size for w in c.trained().values()))
+    here = gradient(c, loss, 0 * u)
+    kept, best = point.clear(point.anchor, speeds, arb(radius)), 0.0
+    for k in range(6):
+        u = u / np.linalg.norm(u)
+        (g, f), (h, e) = (gradient(c, loss, sign * radius * u) for sign in (1, -1))
+        assert max(np.abs(f - here[1]).max(), np.abs(e - here[1]).max()) <= moved + 1e-12
+        if k == 0:
+            changed = stated.matrices(c.config, stated.moved(c.config, c.weights, radius * u))
+            away = Anchor(c.net, changed, c.x, large=True, keep=True)
+            for z, old, speed in zip(away.pre, point.anchor.pre, speeds, strict=True):
+                limit = radius * float(speed.upper()) / point.p.reshape(1, -1, 1)
+                assert (np.abs(z.mid - old.mid) <= limit + 1e-12).all()
+        if not kept:
+            return 0.0
+        v = u - eta * (g - h) / (2 * radius)
+        best, u = max(best, float(np.linalg.norm(v)) / float(bound.upper())), v
+        rounding = 1e-13 * eta * (np.linalg.norm(g) + np.linalg.norm(h) + 1) / radius
+        assert best <= 1 + rounding
+    return best
+
+
+@pytest.mark.parametrize("name", making.CASES)
+def test_no_two_points_are_driven_apart_faster(name):
+    """G bounds what a step does to any two points of the ball; outputs and pre-activations move as slowly as said."""
+    rng = np.random.default_rng(1)
+    for k, (loss, radius) in enumerate([("squared", 0.01), ("logistic", 1e-4)]):
+        check_growth(case(name, loss, seed=k), loss, radius, float(10 ** rng.uniform(-2, 0.3)), rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", making.SMALL)
+def test_no_two_points_are_driven_apart_faster_with_every_loss(name):
+    rng, best = np.random.default_rng(2), 0.0
+    for seed in range(4):
+        for loss in EVERY:
+            for radius in (1e-4, 0.01, 0.1):
+                best = max(
+                    best, check_growth(case(name, loss, seed=seed), loss, radius, 10 ** rng.uniform(-2, 0.5), rng)
+                )
+    print(f"\n{name}: at most {best:.3f} of the bound")
+
+
+def test_losses_are_those_of_training():
+    """Values and slopes agree, and no slope is steeper than the bound of ℓ''."""
+    z = np.linspace(-4, 4, 801)
+    for name, (pair, curvature) in LOSSES.items():
+        found = np.array([[float(v) for v in pair(arb(a))] for a in z])
+        assert np.allclose(found[:, 0], margin_loss(name).value(jnp.asarray(z)), rtol=1e-13, atol=1e-13)
+        assert np.allclose(found[:, 1], margin_loss(name).derivative(jnp.asarray(z)), rtol=1e-13, atol=1e-13)
+        steep = np.diff(found[:, 1]) / np.diff(z)
+        assert steep.min() >= -1e-12
+        assert 0.9 * curvature <= steep.max() <= curvature * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", following.THIRD)
+def test_second_derivatives_of_activations(name):
+    """σ'' by polynomials holds the difference quotient of σ' in balls; where z is far or no number it holds all."""
+    rng = np.random.default_rng(3)
+    z = np.concatenate([rng.uniform(-6, 6, 60), rng.uniform(-45, 45, 20), [40.0, -40.0, 0.0, 1 / 128]])
+    found = bent(name, Near(z, np.full(z.shape, 1e-9)))
+    assert found is not None
+    with ctx.workprec(300):
+        for k, a in enumerate(z):
+            for off in (-1e-9, 0.0, 1e-9):
+                at, h = arb(float(a)) + arb(off), arb(2) ** -60
+                value = (ACTIVATIONS[name][0](at + h)[1] - ACTIVATIONS[name][0](at - h)[1]) / (2 * h)
+                assert abs(value - arb(found.mid[k])) <= arb(found.rad[k]) + 1e-20
+    odd = bent(name, Near(np.array([np.nan, np.inf, -np.inf, 1e300])))
+    assert odd is not None
+    assert (odd.rad >= float(arb(ACTIVATIONS[name][1]()[1]))).all()
+
+
+def test_residuals_of_several_sites_count_together():
+    """f = C W x at two times, residuals (1, 1) and (1, −1): the second derivative by C and W is 4, not 4/√2."""
+    nodes = [
+        {"terms": [{"weight": "W", "source": -1 - k, "map": IDENTITY}], "activation": "identity", "scale": 1.0,
+         "skip": None} for k in range(3)
+    ]  # fmt: skip
+    config = {
+        "shape": [1], "times": 3, "columns": False, "nodes": nodes, "read_out": "C", "bias": None, "sites": [1, 2],
+        "outputs": 1, "trained": ["W", "C"],
+    }  # fmt: skip
+    net, matrices = build(config, {"W": np.array([[1e-9]]), "C": np.array([[1e-9]])})
+    x = np.array([[0.0, 1.0, 1.0], [0.0, 1.0, -1.0]])[:, :, None]
+    y = -np.array([[1.0, 1.0], [1.0, -1.0]])
+    bound, _ = Point(net, matrices, x, y, Loss("squared", "half_sum"), Norms(), {}).growth(arb(1), arb(0))
+    assert 5 <= bound <= 5.01
+
+
+@pytest.mark.parametrize("loss", ["huber_hinge", "squared_hinge"])
+def test_a_batch_without_a_slope_is_followed(loss):
+    """Every margin beyond 1: nothing moves, and nothing is lost."""
+    c = case("fully-connected", loss)
+    f = stated.evaluate(c.config, c.weights, c.x).outputs
+    weights = c.weights | {c.net.read_out: c.weights[c.net.read_out] * 3 / np.abs(f).min()}
+    net, matrices = build(c.config, weights)
+    start = Start({name: matrices[name] for name in net.trained}, 0.1, 2, None, [60.0] * 2, 1.0)
+    tube = follow(net, matrices, start, c.x, np.sign(f).T.copy(), Loss(loss, "mean"))
+    assert tube.off < 1e-20
+    assert all((contained(tube.point[name]) == contained(Near(matrices[name]))).all() for name in net.trained)
+
+
+def traced(c: Case, start: Start, loss: Loss, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict], Tube]:
+    """Return the point before every step and the last one, and the tube."""
+    points, rounded = [], following._rounded
+    with monkeypatch.context() as patch:
+        spy = lambda here, bits: (points.append(here) if bits == 53 else None) or rounded(here, bits)  # noqa: E731
+        patch.setattr(following, "_rounded", spy)
+        tube = follow(c.net, c.matrices, start, c.x, c.y, loss)
+    return [*points, tube.point], tube
+
+
+def distance(a: dict[str, Any], b: dict[str, Any]) -> arb:
+    with ctx.workprec(1000):
+        return norm(np.array([norm(contained(a[name]) - contained(b[name])) for name in a]))
+
+
+def runs(c: Case, loss: str, steps: int, seed: int, batch: int | None) -> tuple[Any, Loss]:
+    """A maker of starts with so many bits, and the loss."""
+    kind, rng, n = Loss(loss, EVERY[loss]), np.random.default_rng(seed), len(c.x)
+    batches = None if batch is None else np.array([rng.permutation(n)[:batch] for _ in range(steps)])
+    point = Point(c.net, c.matrices, c.x, c.y, kind, Norms(), {})
+    eta = 1 / largest(point.gram) * (1 if loss == "squared" else n / kind.curvature)
+    return lambda bits, weights=None: Start(weights or c.trained(), eta, steps, batches, [bits] * steps, 1.0), kind
+
+
+def check_run(name: str, loss: str, batch: int | None, bits: int, steps: int, seed: int, patch: Any) -> float:
+    """Follow with few bits, with many, and from a start nearby; return the largest share of the bound."""
+    c = case(name, loss, n=5, seed=seed)
+    start, kind = runs(c, loss, steps, seed, batch)
+    (rough, tube), (fine, other) = (traced(c, start(b), kind, patch) for b in (bits, 170))
+    share = 0.0
+    for k in range(1, steps + 1):
+        apart, allowed = distance(rough[k], fine[k]), arb(tube.course[k - 1][0]) + arb(other.course[k - 1][0])
+        assert apart <= allowed
+        share = max(share, float(apart / allowed))
+    rng = np.random.default_rng(seed)
+    away = {key: w + 1e-10 * rng.standard_normal(w.shape) / math.sqrt(w.size) for key, w in c.trained().items()}
+    beside, _ = traced(c, start(170, away), kind, patch)
+    grown = distance(fine[0], beside[0])
+    for k in range(1, steps + 1):
+        grown = grown * other.course[k - 1][2]
+        assert distance(fine[k], beside[k]) <= grown * (1 + 1e-6)
+    return share
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_exact_steps_stay_in_the_tube(name, monkeypatch):
+    """Points of float64 and of far more bits differ by less than their bounds; a start nearby stays as near as said."""
+    check_run(name, "squared", None, 20, 2, 0, monkeypatch)
+    check_run(name, "logistic", 3, 50, 2, 1, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", making.SMALL)
+def test_long_runs_stay_in_the_tube(name, monkeypatch):
+    """Runs that float64 loses are left out; most are not."""
+    kinds, kept = [("squared", None), ("squared", 3), ("logistic", None), ("logistic", 2), ("huber_hinge", 3)], 0
+    for seed, (loss, batch) in enumerate(kinds):
+        for bits in (30, 70):
+            try:
+                share = check_run(name, loss, batch, bits, 20, seed, monkeypatch)
+            except LostError:
+                continue
+            kept += 1
+            print(f"\n{name}, {loss}, {bits} bits: at most {share:.2g} of the bound")
+    assert kept > 4
+
+
+def written_steps(c: Case, eta: float, steps: int) -> dict[str, np.ndarray]:
+    """Gradient descent on half the sum of squares for layers one after the other, by formula, in 400 bits."""
+    ball: Any = np.frompyfunc(arb, 1, 1)
+    with ctx.workprec(400):
+        names = [node["terms"][0]["weight"] for node in c.config["nodes"]]
+        w = {name: ball(a) for name, a in c.matrices.items()}
+        for _ in range(steps):
+            values, bends = [ball(c.x.T)], []
+            for name, node in zip(names, c.config["nodes"], strict=True):
+                value, slope = np.frompyfunc(ACTIVATIONS[node["activation"]][0], 1, 2)(w[name] @ values[-1])
+                values.append(arb(node["scale"]) * value)
+                bends.append(arb(node["scale"]) * slope)
+            r = w[c.net.read_out] @ values[-1] - ball(c.y)
+            change, back = {c.net.read_out: r @ values[-1].T}, w[c.net.read_out].T @ r
+            for k in reversed(range(len(names))):
+                g = back * bends[k]
+                change[names[k]], back = g @ values[k].T, w[names[k]].T @ g
+            w |= {name: w[name] - arb(eta) * change[name] for name in c.net.trained}
+    return {name: w[name] for name in c.net.trained}
+
+
+@pytest.mark.parametrize("name", ["fully-connected", "fully-connected-fixed", "fully-connected-relu", "deep-relu"])
+@pytest.mark.parametrize("bits", [-1000, 60, 200])
+def test_steps_written_out_end_in_the_tube(name, bits):
+    """Backpropagation by formula in 400 bits: float64, double-double and balls hold its end, whatever the hint."""
+    c = case(name, n=4, seed=2)
+    start, kind = runs(c, "squared", 6, 0, None)
+    tube = follow(c.net, c.matrices, start(bits), c.x, c.y, kind)
+    apart = distance(tube.point, written_steps(c, start(bits).step_size, 6))
+    assert apart <= tube.off
+    assert tube.off < {-1000: 1e-10, 60: 1e-20, 200: 1e-55}[bits]
+    assert tube.course[-1][1] == {-1000: 53, 60: 100}.get(bits, tube.course[-1][1])
+    outputs = tube.outputs(c.net, c.matrices, c.x)
+    with ctx.workprec(400):
+        moved = Anchor(c.net, {**c.matrices, **written_steps(c, start(bits).step_size, 6)}, c.x).outputs
+    assert all(a.contains(b.mid()) for a, b in zip(outputs.ravel(), moved.ravel(), strict=True))
+
+
+def test_batches_have_as_many_bits_as_asked_for():
+    """n/|B| = 5/3 is no float64 number, nor one of 128 bits."""
+    c = case("fully-connected-one", n=5)
+    start, kind = runs(c, "squared", 2, 0, 3)
+    assert follow(c.net, c.matrices, start(300), c.x, c.y, kind).off < 1e-80
+
+
+def kink(low: float) -> tuple[Network, dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """One ReLU unit whose first step ends `low` beside a kink of the first example, closer than float64 can say."""
+    term = {"weight": "W", "source": -1, "map": IDENTITY}
+    config = {
+        "shape": [3], "times": 0, "columns": False, "read_out": "C", "bias": None, "sites": [0], "outputs": 1,
+        "nodes": [{"terms": [term], "activation": "relu", "scale": 1.0, "skip": None}], "trained": ["W"],
+    }  # fmt: skip
+    g, q, a = 0.2 * 2.0**-52, 1.1, 1.3
+    net, matrices = build(config, {"W": np.array([[1.0, -1.0, low * g]]), "C": np.array([[a]])})
+    y = np.array([[1.0, -a * q * low * g + g / (a * q)]])  # the step adds (g, g, −g)
+    return net, matrices, np.array([[2.0**20] * 3, [q, q, -q]]), y
+
+
+@pytest.mark.parametrize("bits", [60, 250])
+def test_a_side_that_rounding_changes_is_not_used(bits):
+    """After one step z is positive, at the float64 weights next to it negative: a growth bounded there is too small.
+
+    With the first example on, two points are driven apart 10^12 times; with it off, about 5 times.
+    """
+    net, matrices, x, y = kink(-0.5)
+    once, twice = (Start({"W": matrices["W"]}, 1.0, k, None, [bits] * k, 1.0) for k in (1, 2))
+    tube = follow(net, matrices, once, x, y, Loss("squared", "half_sum"))
+    w = contained(tube.point["W"])[0]
+    assert w.sum() > arb(2) ** -60
+    assert np.array([float(a) for a in w]) @ np.ones(3) < -(2.0**-60)
+    with pytest.raises(LostError, match="so near 0 that its side is not known"):
+        follow(net, matrices, twice, x, y, Loss("squared", "half_sum"))
+
+
+def test_a_pre_activation_near_its_kink_is_refused_or_followed_with_more_bits():
+    """z = 10^-20 at the start: balls say its side. Where z = 0 no number of bits does."""
+    net, matrices, x, _ = kink(1.0)
+    weights = {"W": np.array([[1.0, 1e-20, 0.5]])}
+    x = np.array([[1.0, 1.0, -2.0], [0.3, 0.2, 0.1]])
+    y = np.array([[0.0, 0.0]])
+    start = lambda bits: Start(weights, 1e-3, 2, None, [bits] * 2, 1.0)  # noqa: E731
+    assert follow(net, matrices, start(300), x, y, Loss("squared", "half_sum")).off < 1e-80
+    exact = {"W": np.array([[1.0, 0.0, 0.5]])}
+    with pytest.raises(LostError, match="pre-activation is so near 0"):
+        follow(net, matrices, Start(exact, 1e-3, 2, None, [300.0] * 2, 1.0), x, y, Loss("squared", "half_sum"))
+
+
+@pytest.mark.parametrize("name", ["fully-connected", "deep-relu", "own-dense"])
+@pytest.mark.parametrize("size", [1e160, 1e308])
+def test_weights_out_of_range_are_lost(name, size):
+    """Overflow ends with a sentence: neither a bound nor another exception."""
+    c = case(name)
+    start = Start({key: size * np.sign(w) for key, w in c.trained().items()}, 0.1, 2, None, [50.0] * 2, 1.0)
+    with pytest.raises((LostError, ArithmeticError, ValueError)):
+        follow(c.net, c.matrices, start, c.x, c.y, Loss("squared", "half_sum"))
