@@ -39,7 +39,7 @@ from wideproof_verify.reading import Start
 
 # name: bound of |σ'''|; these are the activations whose σ'' is computed
 THIRD = {"erf": 2.2568, "tanh": 2.0, "sigmoid": 0.125, "softplus": 0.0963, "sin": 1.0}
-FLOOR = 0.05  # of the mean square of ℓ', the least weight of an example
+FLOOR, SPREAD = 0.05, 100.0  # the least weight of an example: of the mean square of ℓ', of R ‖J‖; any weights will do
 DRIFT = 0.02  # share of its norm that a weight may move before its norm is bounded anew
 
 
@@ -78,7 +78,7 @@ class Tube:
         state, apart = _rounded(self.point, 53)
         plain = {**fixed, **{name: a.mid for name, a in state.items()}}
         ones = np.zeros((net.outputs * len(net.sites), len(x)))
-        moved = Point(net, plain, x, ones, Loss("squared", "half_sum"), Norms(), {}).moved(self.off + apart)
+        moved = Point(net, plain, x, ones, Loss("squared", "half_sum"), Norms(), {}, arb(0)).moved(self.off + apart)
         found = contained(Anchor(net, plain, x, large=True).outputs)
         return found + arb(0, 1) * moved
 
@@ -165,6 +165,7 @@ class Point:
         loss: Loss,
         norms: Norms,
         squares: dict,
+        radius: arb,
     ):
         self.net, self.loss = net, loss
         anchor = self.anchor = Anchor(net, weights, x, large=True, keep=True)
@@ -176,7 +177,8 @@ class Point:
         backs = [(b * rows).sum(axis=1) for b in anchor.backs]
         gains = anchor.gains = [b * s for b, s in zip(backs, anchor.slopes, strict=True)]
         sizes = near.lengths(self.seeds, 0)
-        self.p = np.sqrt(np.maximum(sizes, FLOOR * np.sqrt(np.square(sizes).mean()) + 1e-100))
+        wide = SPREAD * float(radius) * float(norm(self.gram)) ** 0.5  # more than ℓ' changes in the ball
+        self.p = np.sqrt(np.maximum(sizes, max(FLOOR * np.sqrt(np.square(sizes).mean()), wide) + 1e-100))
         self.least, weight = arb(float(self.p.min())), Near(self.p.reshape(1, -1, 1))
         inverse = Near((1 / self.p).reshape(1, -1, 1) * (1 + 4 * near.U))  # not below 1/p
         omega = lambda t: norms.bound(t.weight, weights.get(t.weight), t.phi)  # noqa: E731
@@ -271,7 +273,7 @@ class Point:
         return moved
 
     def moved(self, radius: arb) -> arb:
-        """Return how far an output can move in the ball."""
+        """Return how far the outputs of all examples, as one vector, can move in the ball."""
         return radius * norm(self.change(radius, self.tangents(radius)[1])) / self.least
 
     def growth(self, eta: arb, radius: arb) -> tuple[arb, list[arb]]:
@@ -374,12 +376,13 @@ def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarr
         eta = arb(start.step_size) * loss.factor(len(x), len(at))
         state, apart = _rounded(here, 53)
         plain = {**fixed, **{name: a.mid for name, a in state.items()}}
-        point = Point(net, plain, x[at], y[:, at], loss, norms, squares if start.batches is None else {})
-        factor, speeds = point.growth(eta, tube.off + apart)
+        radius, known = tube.off + apart, squares if start.batches is None else {}
+        point = Point(net, plain, x[at], y[:, at], loss, norms, known, radius)
+        factor, speeds = point.growth(eta, radius)
         if not factor.is_finite():
             raise LostError(f"after {k} of {start.steps} steps nothing bounds the distance to exact gradient descent")
         after, delta = _stepped(state, point.anchor.gradient(point.seeds), eta)
-        lost, bits, clear = factor * apart + delta, 53, point.clear(point.anchor, speeds, tube.off + apart)
+        lost, bits, clear = factor * apart + delta, 53, point.clear(point.anchor, speeds, radius)
         if not (lost <= arb(2) ** -start.bits[k] and clear):
             lacking = math.log2(max(float(above(delta)), 1e-300)) + start.bits[k]
             bits = 100 if lacking < 44 else 128 + 32 * math.ceil(lacking / 32)
@@ -388,7 +391,6 @@ def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarr
                 state, apart = _rounded(here, bits)
                 anchor = Anchor(net, {**fixed, **state}, x[at], large=bits <= 100, keep=True)
                 seeds = loss.slopes(anchor.outputs, y[:, at])
-                eta = arb(start.step_size) * loss.factor(len(x), len(at))  # n/|B| in as many bits
                 after, delta = _stepped(state, anchor.differentiate(seeds).gradient(seeds), eta)
                 lost = factor * apart + delta
                 clear = point.clear(anchor, speeds, tube.off + apart)
@@ -397,7 +399,7 @@ def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarr
                 f"at step {k} of {start.steps} a pre-activation is so near 0 that its side is not known: "
                 "follow it with more bits"
             )
-        error = point.rho + arb(loss.curvature) * point.moved(tube.off + apart) * arb(y[:, at].size).sqrt()
+        error = point.rho + arb(loss.curvature) * point.moved(radius)
         tube.off = (factor * tube.off + lost).upper()
         here = tube.point = after
         tube.course.append((float(above(tube.off)), bits, float(above(factor)), float(above(error))))

@@ -2,7 +2,8 @@ r"""Arrays that are too large for balls: float64 numbers, each with a bound of h
 
 What is trusted beyond Arb: + − × ÷ √ of float64 round to nearest, so each is off by at most u = 2^-53 of its result,
 and whole numbers below 2^53 are added exactly in any order. Products of matrices rest on the second alone: rows and
-columns are cut into slices of whole numbers so short that every sum of products stays below 2^53 (Ozaki's scheme).
+columns are cut into slices of whole numbers so short that every sum of products stays below 2^53 (Ozaki's scheme);
+`rough` ones, for bounds that may be generous, on the first, whatever the order in which the products are added.
 Activations are Taylor polynomials around the points k/64, with coefficients from Arb. `TINY` covers underflow. With low
 parts ("fine") all this is done in double-double, see `double`, where a rounding counts V = 2^-100 instead of u.
 """

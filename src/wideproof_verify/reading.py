@@ -153,9 +153,8 @@ def _start(
     """Return what the certificate says about the start, if it has one."""
     given = stated.get("start")
     if given is None:
-        require(
-            not begun and batches is None and stated["theorem"] != "finite", "there are arrays of a start, but no start"
-        )
+        require(stated["theorem"] != "finite", "the theorem 'finite' needs a start")
+        require(not begun and batches is None, "there are arrays of a start, but no start")
         return None
     require(set(given) == {"step_size", "steps", "bits", "distance"}, "the start has other fields")
     steps, bits, size, far = given["steps"], given["bits"], given["step_size"], given["distance"]

@@ -1,7 +1,6 @@
 """`wideproof prove` and `verify`: from data to a verdict, its files, and going on after an interruption."""
 
 import json
-import re
 
 import numpy as np
 import pytest

@@ -76,7 +76,7 @@ def gradient(c: Case, loss: str, theta: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def check_growth(c: Case, loss: str, radius: float, eta: float, rng: np.random.Generator) -> float:
     """Compare with two points of the ball, in a direction in which they are driven apart; return the best ratio."""
-    point = Point(c.net, c.matrices, c.x, c.y, Loss(loss, EVERY[loss]), Norms(), {})
+    point = Point(c.net, c.matrices, c.x, c.y, Loss(loss, EVERY[loss]), Norms(), {}, arb(radius))
     bound, speeds = point.growth(arb(eta), arb(radius))
     moved = float(point.moved(arb(radius)).upper())
     u = rng.standard_normal(sum(w.size for w in c.trained().values()))
@@ -165,7 +165,7 @@ def test_residuals_of_several_sites_count_together():
     net, matrices = build(config, {"W": np.array([[1e-9]]), "C": np.array([[1e-9]])})
     x = np.array([[0.0, 1.0, 1.0], [0.0, 1.0, -1.0]])[:, :, None]
     y = -np.array([[1.0, 1.0], [1.0, -1.0]])
-    bound, _ = Point(net, matrices, x, y, Loss("squared", "half_sum"), Norms(), {}).growth(arb(1), arb(0))
+    bound, _ = Point(net, matrices, x, y, Loss("squared", "half_sum"), Norms(), {}, arb(0)).growth(arb(1), arb(0))
     assert 5 <= bound <= 5.01
 
 
@@ -201,7 +201,7 @@ def runs(c: Case, loss: str, steps: int, seed: int, batch: int | None) -> tuple[
     """A maker of starts with so many bits, and the loss."""
     kind, rng, n = Loss(loss, EVERY[loss]), np.random.default_rng(seed), len(c.x)
     batches = None if batch is None else np.array([rng.permutation(n)[:batch] for _ in range(steps)])
-    point = Point(c.net, c.matrices, c.x, c.y, kind, Norms(), {})
+    point = Point(c.net, c.matrices, c.x, c.y, kind, Norms(), {}, arb(0))
     eta = 1 / largest(point.gram) * (1 if loss == "squared" else n / kind.curvature)
     return lambda bits, weights=None: Start(weights or c.trained(), eta, steps, batches, [bits] * steps, 1.0), kind
 
