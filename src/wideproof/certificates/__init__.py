@@ -9,6 +9,8 @@ from wideproof.certificates.certifying import certify as certify
 from wideproof.certificates.classify import certify_classifier as certify_classifier
 from wideproof.certificates.polishing import nearest as nearest
 from wideproof.certificates.polishing import polish as polish
+from wideproof.certificates.polishing import polish_ridge as polish_ridge
+from wideproof.certificates.ridge import certify_ridge as certify_ridge
 from wideproof.certificates.scales import scale_needed as scale_needed
 from wideproof.certificates.stochastic import certify_epochs as certify_epochs
 from wideproof.certificates.stochastic import certify_orders as certify_orders
