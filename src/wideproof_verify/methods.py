@@ -4,8 +4,9 @@ Weight decay (Theorem 10): on the ball of radius R = t_1 around the stored weigh
 derivative JᵀJ + decay + Σ r_i ∇²f_i of ½‖r‖² + ½ decay ‖θ − centre‖² lies between mu and ell. A step is a contraction
 by q = max(1 − eta mu, eta ell − 1) there, and maps the ball into itself if eta gamma ≤ (1 − q) R.
 
-Momentum (Theorem 9): Δ⁺ = β Δ − eta ∇L, θ⁺ = θ + Δ⁺, from Δ = 0. E = L + β‖Δ‖²/(2 eta) falls by (1 − β)‖Δ⁺‖²/(2 eta) or
-more if eta ell ≤ 1 − β, and √E ≤ C1‖Δ⁺‖ + C2‖Δ‖ where σ_min(J) ≥ sigma.
+Momentum (Theorem 9): Δ⁺ = β Δ − eta ∇L, θ⁺ = θ + Δ⁺, from Δ = 0. E = L + β‖Δ‖²/(2 eta) falls by (1 − β)‖Δ⁺‖²/(2 eta)
+or more if eta ell ≤ 1 − β, and √(2E) ≤ (‖Δ⁺‖ + c‖Δ‖)/(sigma eta) with c = β + sigma √(β eta) if σ_min(J) ≥ sigma.
+Adding up, Σ‖Δ‖ ≤ 2ρ(1 + c)/((1 − β) sigma); and E⁺ ≤ (1 − c − e)E + cE⁻ with e = (1 − β) eta sigma²/(1 + c).
 """
 
 from collections.abc import Callable
@@ -62,9 +63,39 @@ def ridge(p: "Proof") -> str:
     )
 
 
+def momentum(p: "Proof") -> str:
+    """Theorem 9: gradient descent with momentum, started at the stored weights without a velocity."""
+    c, k, (_, _, _, rows) = p.c, p.k, ground(p)
+    radius, rise, beta = p.radii[0], p.rises[0], p.k.momentum
+    p.positive("sigma", "eta", "rate", "epsilon")
+    p.need("momentum", beta, "≥", "0", 0)
+    p.need("momentum", beta, "<", "1", 1)
+    p.need("sigma", k.sigma, "≤", "s − Λ R", k.s - rise * radius)
+    p.need("ell", k.ell, "≥", "(S + Λ R)² + Λ rho", (k.S + rise * radius) ** 2 + rise * k.rho)
+    p.need("eta ell", k.eta * k.ell, "≤", "1 − momentum", 1 - beta)
+    drag = beta + k.sigma * (beta * k.eta).sqrt()
+    path = 2 * k.rho * (1 + drag) / ((1 - beta) * k.sigma)
+    p.need("2 rho (1 + c) / ((1 − momentum) sigma)", path, "<", "R", radius)
+    gain = (1 - beta) * k.eta * k.sigma * k.sigma / (1 + drag)
+    p.need("rate", k.rate, "<", "1", 1)  # 1 − rate is not below the positive root of t² = (1 − c − e) t + c
+    p.need("e − (1 + c + e) rate + rate²", gain - (1 + drag + gain) * k.rate + k.rate * k.rate, "≥", "0", 0)
+    most = (1 + drag / (1 - k.rate)) * (1 - k.rate) ** c.claims["steps"] * k.rho * k.rho / 2
+    p.need("(1 + c/(1 − rate)) (1 − rate)^steps rho²/2", most, "≤", "epsilon", k.epsilon)
+    first, extra = (1 + drag / (1 - k.rate)).upper(), " more than that least loss" if rows.clash else ""
+    goal = "the least loss that any function of the inputs has" if rows.clash else "zero loss"
+    how, rate = f"momentum {c.claims['momentum']} and step size {c.claims['eta']}", short(c.claims["rate"], ROUND_FLOOR)
+    end, loss = (short(value, ROUND_CEILING) for value in (c.claims["radii"][0], c.claims["epsilon"]))
+    return (
+        f"Gradient descent with {how} (Δ ← momentum Δ − step size ∇L, θ ← θ + Δ) from these weights with Δ = 0 converges "
+        f"to {goal}: after k steps what the loss is above that is at most {short(float(first), ROUND_CEILING)} "
+        f"(1 - {rate})^k times what it was at first, the weights move by less than {end}, and after "
+        f"{c.claims['steps']} steps the loss is at most {loss}{extra}."
+    )
+
+
 def norms(arrays: Any) -> Balls:
     """Return the norm of all arrays together."""
     return norm(np.array([ball(norm(a)) for a in arrays]))
 
 
-THEOREMS: dict[str, Callable[[Any], str]] = {"ridge": ridge}
+THEOREMS: dict[str, Callable[[Any], str]] = {"ridge": ridge, "momentum": momentum}

@@ -7,6 +7,7 @@ from wideproof.certificates.certificate import Certificate as Certificate
 from wideproof.certificates.certificate import load_certificate as load_certificate
 from wideproof.certificates.certifying import certify as certify
 from wideproof.certificates.classify import certify_classifier as certify_classifier
+from wideproof.certificates.inertia import certify_momentum as certify_momentum
 from wideproof.certificates.polishing import nearest as nearest
 from wideproof.certificates.polishing import polish as polish
 from wideproof.certificates.polishing import polish_ridge as polish_ridge
