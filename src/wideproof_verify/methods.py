@@ -81,13 +81,13 @@ def momentum(p: "Proof") -> str:
     p.need("e − (1 + c + e) rate + rate²", gain - (1 + drag + gain) * k.rate + k.rate * k.rate, "≥", "0", 0)
     most = (1 + drag / (1 - k.rate)) * (1 - k.rate) ** c.claims["steps"] * k.rho * k.rho / 2
     p.need("(1 + c/(1 − rate)) (1 − rate)^steps rho²/2", most, "≤", "epsilon", k.epsilon)
-    first, extra = (1 + drag / (1 - k.rate)).upper(), " more than that least loss" if rows.clash else ""
+    first, extra = float((1 + drag / (1 - k.rate)).upper()), " more than that least loss" if rows.clash else ""
     goal = "the least loss that any function of the inputs has" if rows.clash else "zero loss"
     how, rate = f"momentum {c.claims['momentum']} and step size {c.claims['eta']}", short(c.claims["rate"], ROUND_FLOOR)
     end, loss = (short(value, ROUND_CEILING) for value in (c.claims["radii"][0], c.claims["epsilon"]))
     return (
-        f"Gradient descent with {how} (Δ ← momentum Δ − step size ∇L, θ ← θ + Δ) from these weights with Δ = 0 converges "
-        f"to {goal}: after k steps what the loss is above that is at most {short(float(first), ROUND_CEILING)} "
+        f"Gradient descent with {how} (Δ ← momentum Δ − step size ∇L, θ ← θ + Δ) from these weights with Δ = 0 "
+        f"converges to {goal}: after k steps what the loss is above that is at most {short(first, ROUND_CEILING)} "
         f"(1 - {rate})^k times what it was at first, the weights move by less than {end}, and after "
         f"{c.claims['steps']} steps the loss is at most {loss}{extra}."
     )

@@ -28,8 +28,7 @@ def test_all_conclusions_on_quadratic_maps(rng, beta, share):
         h, claims = 0.2, None
         while claims is None:
             h *= 0.98
-            at = ground(s[k], largest[k], h * constant[k])
-            at.anchor.residual = rho[k]
+            at = ground(s[k], largest[k], h * constant[k], residual=rho[k])
             claims = find_inertia(at, beta, None, 1e-12)
             if claims is not None and share < 1:
                 claims = find_inertia(at, beta, share * claims["eta"], 1e-12)
@@ -96,7 +95,7 @@ def test_a_run_keeps_to_its_certificate(problem, certified, tmp_path):
     assert "the least loss that any function of the inputs has" in verdict.statement
     assert "with momentum 0.9" in verdict.statement
     run, roots = Reference(network, params, data.x[:5]), np.sqrt([2.0, 1, 1, 1, 1])
-    theta, step, path = run.theta, 0 * run.theta, 0.0
+    theta, step, path, values = run.theta, 0 * run.theta, 0.0, means
     drag = 0.9 + claims["sigma"] * np.sqrt(0.9 * claims["eta"])
     for k in range(120):
         out, jac = run.both(theta)

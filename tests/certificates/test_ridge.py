@@ -184,6 +184,8 @@ def test_obstacles(clashing):
     assert blocked(small).quantity == "decay"
     assert blocked(small).needed > 0.01
     assert "a decay of about" in str(small.obstacle)
+    assert "(`centre`)" not in str(small.obstacle)
+    assert "(`centre`)" in str(certify_ridge(network, near.params, data, decay=0.01).obstacle)
     far = certify_ridge(network, first, data, decay=0.5, centre=first)
     assert blocked(far).quantity == "gradient"
     assert "polish_ridge" in str(far.obstacle)

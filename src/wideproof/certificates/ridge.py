@@ -118,7 +118,7 @@ def certify_ridge(
     reach = (size + math.sqrt((ground.rho**2 + decay * size**2) / decay)) * (1 + 1e-7)
     claims = _find(ground, decay, gamma, reach, distance, step_size)
     if claims is None:
-        return _failed(ground, decay, gamma, distance, step_size)
+        return _failed(ground, decay, gamma, distance, step_size, centre is not None)
     left = claims["ell"] * ((claims["radii"][0] + gamma / claims["mu"]) * UP) ** 2 / 2
     many = math.log(max(left / target_loss, 1)) / (-2 * math.log1p(-claims["rate"])) if claims["rate"] < 1 else 0
     claims |= {"epsilon": target_loss, "steps": math.ceil(many * UP) + 1}
@@ -166,7 +166,9 @@ def _find(
     }  # fmt: skip
 
 
-def _failed(ground: Ground, decay: float, gamma: float, distance: float | None, step_size: float | None) -> Attempt:
+def _failed(
+    ground: Ground, decay: float, gamma: float, distance: float | None, step_size: float | None, centred: bool
+) -> Attempt:
     """Say which of decay, gradient, distance and step size is in the way."""
     a = ground.anchor
     if step_size is not None and (safe := _find(ground, decay, gamma, 0.0, distance, None)) is not None:
@@ -196,10 +198,8 @@ def _failed(ground: Ground, decay: float, gamma: float, distance: float | None, 
         f"the weight decay {decay:.3g} does not outweigh the curvature Λρ = {bend:.3g} (residual ρ = {ground.rho:.3g}, "
         f"Lipschitz constant Λ = {constant:.3g})"
     )
-    advice = (
-        f"a decay of about {max(needed, bend):.2g}", "decay towards the initialization (`centre`)",
-        "take a wider network",
-    )  # fmt: skip
+    other = () if centred else ("decay towards the initialization (`centre`)",)
+    advice = (f"a decay of about {max(needed, bend):.2g}", *other, "take a wider network, or scale the targets down")
     return Attempt(a, None, Obstacle("decay", decay, max(needed, bend), reason, advice))
 
 
