@@ -134,6 +134,22 @@ def test_decay_towards_zero_and_more_rows_than_weights(tmp_path):
     assert not certify(network, near.params, data).passed
 
 
+@pytest.mark.slow
+def test_more_outputs_than_a_gram_matrix_is_formed_for(tmp_path):
+    """The gradient is that of all weights, where only the read-out's part of the Gram matrix is formed."""
+    network = FullyConnected(input_dim=8, width=768, depth=1, outputs=3)
+    first, rng = network.init(0), np.random.default_rng(0)
+    data = Dataset(sphere(720, 8, 0), rng.standard_normal((720, 3)), "regression")
+    near = polish_ridge(network, first, data.x, data.y, decay=3000.0, centre=first, steps=6)
+    found = certify_ridge(network, near.params, data, decay=3000.0, centre=first)
+    assert found.anchor is not None
+    assert found.anchor.lean
+    document, arrays = parts(made(found).save(tmp_path / "lean"))
+    assert verify(tmp_path / "lean").answer == "proved"
+    moved = arrays | {"weights/W1": arrays["weights/W1"] * (1 + 1e-6)}
+    assert verify(put(tmp_path / "moved", document, moved, digests=True)).answer == "not proved"
+
+
 SLOWER = ("conv-residual", "deep-rnn", "own-dense", "fully-connected-relu", "residual", "deep-relu", "residual-relu",
           "elman-rnn-all", "own-strided", "own-tied")  # fmt: skip
 

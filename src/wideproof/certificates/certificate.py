@@ -114,7 +114,7 @@ class Certificate:
 
     def _files(self) -> dict[str, bytes]:
         arrays = {"x": self.x, "y": self.y} | {f"weights/{name}": weight for name, weight in self.params.items()}
-        kept = {name: np.array(a, np.float64, order="C") for name, a in arrays.items()}
+        kept: dict[str, np.ndarray] = {name: np.array(a, np.float64, order="C") for name, a in arrays.items()}
         if self.start is not None:
             begun = {f"start/{name}": self.start.params[name] for name in self.graph.trained}
             kept |= {name: np.array(a, np.float64, order="C") for name, a in begun.items()}
