@@ -30,8 +30,8 @@ from wideproof.proving import follow
 from wideproof.training import Run
 
 
-def digits(limit: int, prepare: str, kind: str | None = None) -> AnyDataset:
-    return wp.prepare(wp.load("digits", classes=(0, 1), limit=limit, **({"kind": kind} if kind else {})), prepare)
+def digits(limit: int, prepare: str, kind: Any = None) -> AnyDataset:
+    return wp.prepare(wp.load("digits", classes=(0, 1), limit=limit, kind=kind), prepare)
 
 
 def sphere(n: int, d: int, seed: int = 0) -> Dataset:

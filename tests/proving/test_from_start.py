@@ -32,7 +32,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def sgd(problem):
-    return wp.train(*problem, wp.Recipe(steps=100, batch=4, step_size=0.1))
+    return wp.train(problem[0], problem[1], wp.Recipe(steps=100, batch=4, step_size=0.1))
 
 
 def test_a_proof_begins_at_the_initial_weights_by_default(proof):
@@ -115,6 +115,8 @@ def test_sgd_into_a_basin_and_on_in_any_order(sgd, tmp_path):
     assert found.proved, found
     assert found.minimum
     made = found.attempt.certificate
+    assert made is not None
+    assert made.start is not None
     assert made.theorem == "epochs"
     assert "whatever the order of the batches" in str(found)
     assert made.start.distance <= made.claims["d"]
@@ -135,7 +137,7 @@ def test_random_batches_from_the_start(sgd):
 
 
 def test_a_run_far_from_a_fit_is_proved_in_finite_time(problem, tmp_path):
-    run = wp.train(*problem, wp.Recipe(steps=5))
+    run = wp.train(problem[0], problem[1], wp.Recipe(steps=5))
     found = wp.follow(run, tmp_path / "c")
     assert found.proved
     assert not found.minimum
@@ -156,10 +158,10 @@ def test_a_run_far_from_a_fit_is_proved_in_finite_time(problem, tmp_path):
 )
 def test_what_cannot_be_followed_is_one_sentence(problem, recipe, words):
     with pytest.raises(InputError, match=words):
-        wp.follow(wp.train(*problem, wp.Recipe(**recipe)))
+        wp.follow(wp.train(problem[0], problem[1], wp.Recipe(**recipe)))
 
 
 def test_too_many_steps_are_one_sentence(problem, monkeypatch):
     monkeypatch.setattr("wideproof.certificates.starting.MOST_STEPS", 3)
     with pytest.raises(InputError, match="the run has 5 steps, and at most 3 are followed"):
-        wp.follow(wp.train(*problem, wp.Recipe(steps=5)))
+        wp.follow(wp.train(problem[0], problem[1], wp.Recipe(steps=5)))
