@@ -188,7 +188,8 @@ class Anchor:
             if name == net.read_out:
                 found[name] = sum(product(part, r.T) for part, r in zip(parts, self.read, strict=True))
             elif name == net.bias:
-                found[name] = sum((part.sum(axis=1) for part in parts[1:]), parts[0].sum(axis=1)).reshape(-1, 1)
+                level: Balls = sum(part.sum(axis=1) for part in parts)
+                found[name] = level.reshape(-1, 1)
             else:
                 pairs = [(arb(net.nodes[k].scale) * self.gains[k], self.gathered(t)) for k, t in net.uses(name)]
                 found[name] = sum(product(g.reshape(len(g), -1), x.reshape(len(x), -1).T) for g, x in pairs)
