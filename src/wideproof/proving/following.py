@@ -73,11 +73,12 @@ class Followed:
 def follow(
     run: Run, folder: str | Path | None = None, *, sharp: bool = False, stage: Callable[[str], None] | None = None
 ) -> Followed:
-    """Prove what a training run reached, from its initial weights on.
+    r"""Prove what a training run reached, from its initial weights on.
 
     That a global minimum is reached, where the run's end is near enough to a fit of the squared loss (Theorem 1 goes on
     from there); otherwise the loss after its last step, and that every example is on the right side. The run is
-    gradient descent or stochastic gradient descent (with its very batches), on any network.
+    gradient descent or stochastic gradient descent (with its very batches), on any network. The distance to the exact
+    steps obeys $\varepsilon_{k+1} = G_k \varepsilon_k + \delta_k$, see `wideproof.certificates.growth`.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def follow(
     Examples
     --------
     >>> import wideproof as wp
-    >>> data = wp.prepare(wp.load("iris", classes=(0, 1), limit=12), "standardize,sphere")
+    >>> data = wp.prepare(wp.load("iris", classes=("setosa", "versicolor"), limit=12), "standardize,sphere")
     >>> network = wp.build("deep-relu", data.input_shape, data.target_shape, width=16, depth=2)
     >>> found = follow(wp.train(network, data, wp.Recipe(loss="logistic", steps=20, step_size=0.5)))
     >>> found.proved, found.minimum
