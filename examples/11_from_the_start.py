@@ -23,7 +23,8 @@ assert found.attempt.certificate is not None
 assert found.attempt.certificate.claims["margin"] > 0  # and that every flower is on the right side
 
 # %% [markdown]
-# How far the verifier was from the exact steps at the end, and the bits it took: 53 is float64, 100 double-double, more are balls.
+# How far the verifier was from the exact steps at the end, and the bits it took: 53 is float64, 100 double-double, and
+# more are balls.
 
 # %%
 assert found.verdict is not None
