@@ -22,10 +22,11 @@ from typing import Any
 TABLES = (".csv", ".tsv", ".txt", ".npz", ".npy", ".parquet")
 
 
-def one(path: Path, seconds: float) -> dict[str, Any]:
-    """Prove one table and return what came of it."""
+def one(path: Path, seconds: float, more: list[str]) -> dict[str, Any]:
+    """Prove one table, with `more` options, and return what came of it."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "wideproof", "prove", str(path), "--json", "--out", f"{folder}/proof"]
+        command += more
         began = time.perf_counter()
         with open(f"{folder}/out", "w+") as out, open(f"{folder}/err", "w+") as err:
             child = subprocess.Popen(command, stdout=out, stderr=err)
@@ -47,6 +48,8 @@ def one(path: Path, seconds: float) -> dict[str, Any]:
         **result,
         "outcome": "least loss" if found["proved"] and least > 0 else outcome,
         "sentence": found["headline"],
+        "start": found["start"],
+        "notes": [note for note in found["notes"] if note.startswith("not proved from")],
         "rows": found["data"]["n"],
         "distinct": found["data"]["distinct"],
         "least_loss": least,
@@ -98,6 +101,7 @@ def main() -> None:
     parser.add_argument("--most-bytes", type=float, default=float("inf"), help="leave larger files out")
     parser.add_argument("--seconds", type=float, default=900)
     parser.add_argument("--only", default="", help="names, separated by commas")
+    parser.add_argument("--more", default="", help="further options of `prove`, as in --more=--from-start")
     options = parser.parse_args()
     rows: dict[str, dict[str, Any]] = json.loads(options.out.read_text()) if options.out.exists() else {}
     only = set(filter(None, options.only.split(",")))
@@ -105,7 +109,7 @@ def main() -> None:
         if path.suffix not in TABLES or path.stat().st_size > options.most_bytes or (only and path.stem not in only):
             continue
         if path.stem not in rows:
-            rows[path.stem] = one(path, options.seconds)
+            rows[path.stem] = one(path, options.seconds, options.more.split())
             options.out.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
         print(shown(path.stem, rows[path.stem]), flush=True)
     print(summary(rows))

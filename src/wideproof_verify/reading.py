@@ -46,6 +46,7 @@ TYPES = {
     "nested": dict,
     "loss_name": str,
 }
+FOLLOWED = ("descent", "finite", "basin", "epochs", "sampling")  # theorems that may have a start
 MARGIN_LOSSES = ("logistic", "exp_linear", "squared_hinge", "half_squared_hinge", "huber_hinge")
 LOSSES = {name: {"name": name, "reduction": "mean"} for name in MARGIN_LOSSES}
 LOSSES["squared"] = {"name": "squared", "reduction": "half_sum"}
@@ -109,7 +110,7 @@ def read(folder: str | Path) -> Certificate:
         stated = json.loads(path.read_bytes().decode(), object_pairs_hook=_unique)
         theorem = stated["theorem"]
         require(theorem in CLAIMS, f"there is no theorem {theorem!r}")
-        missing = set(KEYS.split()) ^ (set(stated) - ({"start"} if theorem in ("descent", "finite") else set()))
+        missing = set(KEYS.split()) ^ (set(stated) - ({"start"} if theorem in FOLLOWED else set()))
         right = not missing or (missing == {"bound"} and theorem in ("fit", "impossible", "finite"))
         require(right, "certificate.json lacks a key or has one that is not known")
         digests = stated.pop("digests")
@@ -129,14 +130,15 @@ def read(folder: str | Path) -> Certificate:
         weights = {name.removeprefix("weights/"): array for name, array in arrays.items()}
         network, matrices = build(stated["network"], weights)
         _check_shapes(network, x.shape, y.shape)
-        one = build(stated["network"], weights | begun)[1] if begun and theorem == "basin" else None
+        alone = theorem == "basin" and "start" not in stated  # the one start that a basin is about
+        one = build(stated["network"], weights | begun)[1] if begun and alone else None
         require(one is None or set(begun) == set(network.trained), "the start of a basin is every trained array")
         scored = (y[:, 1:] if network.times else y).reshape(len(y), -1).T
         digest = _digest(x, y)
         given = stated["anchor"].get("digest", digest) if isinstance(stated["anchor"], dict) else None
         require(given == digest, "the digest of the data, which the anchor gives, is not that of x and y")
         subject = _subject(stated, describe(network, matrices), x, digest)
-        start = _start(stated, weights, {} if theorem == "basin" else begun, network, batches, len(x))
+        start = _start(stated, weights, {} if alone else begun, network, batches, len(x))
         return Certificate(
             theorem, stated["claims"], network, stated["bound"]["sharp"], x, scored, matrices, subject, stated["loss"],
             start, one,

@@ -94,7 +94,13 @@ class Proof:
     def prove(self) -> str:
         """Check everything and return what was proved about what, in words."""
         if self.c.theorem in basins.THEOREMS:
-            return f"{basins.THEOREMS[self.c.theorem](self)} {self.c.subject}"
+            said = basins.THEOREMS[self.c.theorem](self)
+            if self.c.start is not None:  # it comes within d, and there the theorem takes over
+                require("t" not in self.c.claims, "a basin is about one start, or about all that are near")
+                self.need("distance", self.c.start.distance, "≤", "d", self.k.d)
+                self.followed()
+                said = f"{self.course()} {self.led()}. {said}"
+            return f"{said} {self.c.subject}"
         theorems = {
             "fit": self.fit, "logistic": self.logistic, "impossible": self.impossible, "finite": self.finite,
         }  # fmt: skip

@@ -158,10 +158,20 @@ def test_one_start_and_the_fit_next_to_it(from_start, tmp_path):
     assert size < 1e-6
 
 
-SLOWER = ("fully-connected-relu", "residual", "deep-relu", "residual-relu", "deep-rnn-all", "own-strided", "own-tied")
+SLOWER = (
+    "conv-residual",
+    "elman-rnn",
+    "fully-connected-relu",
+    "residual",
+    "deep-relu",
+    "residual-relu",
+    "deep-rnn-all",
+    "own-strided",
+    "own-tied",
+)
 
 
-@pytest.mark.parametrize("name", ["fully-connected-tanh-outputs", "conv-residual", "elman-rnn", "own-dense",
+@pytest.mark.parametrize("name", ["fully-connected-tanh-outputs", "own-dense",
                                   *(pytest.param(name, marks=pytest.mark.slow) for name in SLOWER)])  # fmt: skip
 def test_every_network(name, tmp_path):
     """A ball of starts, and one start next to the anchor: not along the zeros, so that the normal is needed."""

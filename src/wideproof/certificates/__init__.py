@@ -10,6 +10,9 @@ from wideproof.certificates.classify import certify_classifier as certify_classi
 from wideproof.certificates.polishing import nearest as nearest
 from wideproof.certificates.polishing import polish as polish
 from wideproof.certificates.scales import scale_needed as scale_needed
+from wideproof.certificates.starting import certify_from_start as certify_from_start
+from wideproof.certificates.starting import certify_run as certify_run
+from wideproof.certificates.starting import enter as enter
 from wideproof.certificates.stochastic import certify_epochs as certify_epochs
 from wideproof.certificates.stochastic import certify_orders as certify_orders
 from wideproof.certificates.stochastic import certify_sampling as certify_sampling

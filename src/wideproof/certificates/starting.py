@@ -99,6 +99,50 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
     return dataclasses.replace(tried, certificate=dataclasses.replace(made, summary=summary, start=start))
 
 
+def enter(run: Run, attempt: Attempt) -> Attempt:
+    r"""Let a certificate about all starts within d of its weights begin at the run's own start.
+
+    The exact steps have to end within $d$ of these weights: $\|\hat\theta_K - \tilde z\| + \varepsilon_K \le d$.
+
+    Parameters
+    ----------
+    run : gradient descent or stochastic gradient descent whose end is within d of the weights of `attempt`.
+    attempt : of `certify_basin`, `certify_epochs` or `certify_sampling`, at the polished end of the run.
+
+    Examples
+    --------
+    >>> import wideproof as wp
+    >>> from wideproof.certificates import certify_epochs, polish
+    >>> data = wp.prepare(wp.load("digits", classes=(0, 1), limit=12), "whiten,unit")
+    >>> network = wp.build("fully-connected", data.input_shape, data.target_shape, width=64, depth=1)
+    >>> run = wp.train(network, data, wp.Recipe(steps=200, batch=4, step_size=0.02))
+    >>> near = polish(network, run.params, data.x, data.y).params
+    >>> enter(run, certify_epochs(network, near, data, batch=4)).certificate.start.steps
+    200
+    """
+    _require_followable(run)
+    made = attempt.certificate
+    if made is None or made.theorem not in ("basin", "epochs", "sampling"):
+        return attempt
+    squares = (np.sum(np.square(np.asarray(run.params[k], float) - made.params[k])) for k in run.network.trained_names)
+    apart, d = math.sqrt(sum(float(s) for s in squares)), float(made.claims["d"])
+    if not apart < 0.999 * d:
+        reason = f"the run ends {apart:.3g} from the fit, and the theorem is about starts within {d:.3g}"
+        return dataclasses.replace(
+            attempt, certificate=None, obstacle=Obstacle("distance", apart, d, reason, ("train longer",))
+        )
+    batches = batches_of(run)
+    start, obstacle = _start(run, batches, d - apart)
+    if start is None:
+        return dataclasses.replace(attempt, certificate=None, obstacle=obstacle)
+    summary = (
+        f"Claim: {_method(run, batches)}, started at the weights that are stored as the start, comes within {d:.3g} of "
+        f"these weights in {run.step} steps; from there: {made.summary.removeprefix('Claim: ')}"
+    )
+    start = dataclasses.replace(start, distance=d)
+    return dataclasses.replace(attempt, certificate=dataclasses.replace(made, summary=summary, start=start))
+
+
 def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
     r"""Certify what a run has reached: the loss after its last step, and that every example is on the right side.
 

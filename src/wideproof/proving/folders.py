@@ -87,11 +87,16 @@ def read_choice(
     )  # fmt: skip
 
 
-def read_run(folder: Path, network: Network, data: AnyDataset, recipe: Recipe) -> Run:
-    """Read the training run; refuse one of another problem or recipe, where only the number of steps may differ."""
+def read_run(folder: Path, network: Network, data: AnyDataset, recipe: Recipe, free: bool = False) -> Run:
+    """Read the training run; refuse one of another problem or recipe, where only the number of steps may differ.
+
+    With `free` the step size may, too.
+    """
     run = Run.load(folder / RUN)
     if run.data.digest != data.digest or run.network != network:
         raise _another_problem(folder)
+    if free:
+        recipe = dataclasses.replace(recipe, step_size=run.recipe.step_size)
     if dataclasses.replace(run.recipe, steps=recipe.steps) != recipe:
         old, new = run.recipe.to_config(), recipe.to_config()
         changed = {name: (old[name], new[name]) for name in old if name != "steps" and old[name] != new[name]}

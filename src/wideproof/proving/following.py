@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wideproof.certificates.attempt import Attempt
-from wideproof.certificates.starting import certify_from_start, certify_run
+from wideproof.certificates.anchor import DENSE
+from wideproof.certificates.attempt import Attempt, Obstacle
+from wideproof.certificates.polishing import polish
+from wideproof.certificates.starting import certify_from_start, certify_run, enter
+from wideproof.certificates.stochastic import certify_epochs
+from wideproof.data.repeats import distinct
 from wideproof.precision import double
 from wideproof.threads import one_blas_thread
 from wideproof.training import Run
@@ -46,7 +50,7 @@ class Followed:
     def minimum(self) -> bool:
         """Whether what is proved is that a global minimum is reached, and not only the loss after the last step."""
         made = self.attempt.certificate
-        return self.proved and made is not None and made.theorem == "descent"
+        return self.proved and made is not None and made.theorem in ("descent", "epochs")
 
     def __str__(self) -> str:
         if self.verdict is None:
@@ -76,9 +80,10 @@ def follow(
     r"""Prove what a training run reached, from its initial weights on.
 
     That a global minimum is reached, where the run's end is near enough to a fit of the squared loss (Theorem 1 goes on
-    from there); otherwise the loss after its last step, and that every example is on the right side. The run is
-    gradient descent or stochastic gradient descent (with its very batches), on any network. The distance to the exact
-    steps obeys $\varepsilon_{k+1} = G_k \varepsilon_k + \delta_k$, see `wideproof.certificates.growth`.
+    from there with gradient descent; for a run of SGD Theorem 5 with epochs in any order); otherwise the loss after its
+    last step, and that every example is on the right side. The run is gradient descent or stochastic gradient descent
+    (with its very batches), on any network. The distance to the exact steps obeys
+    $\varepsilon_{k+1} = G_k \varepsilon_k + \delta_k$, see `wideproof.certificates.growth`.
 
     Parameters
     ----------
@@ -103,7 +108,12 @@ def follow(
             return dataclasses.replace(follow(run, Path(kept) / "certificate", sharp=sharp, stage=stage), folder=None)
     tell = stage or (lambda text: None)
     place, squared = Path(folder), run.recipe.objective == Objective(SquaredLoss(), "half_sum")
-    for claim in (lambda: certify_from_start(run, sharp=sharp), lambda: certify_run(run))[0 if squared else 1 :]:
+    claims: list[Callable[[], Attempt]] = [lambda: certify_run(run)]
+    if squared:
+        claims.insert(0, lambda: certify_from_start(run, sharp=sharp))
+    if squared and run.recipe.batch is not None and run.network.data_kind != "sequences":
+        claims.insert(0, lambda: _epochs(run, sharp))
+    for claim in claims:
         tell("certifying from the start")
         attempt, verdict = claim(), None
         if attempt.certificate is not None:
@@ -115,3 +125,12 @@ def follow(
         if found.proved:
             break
     return found
+
+
+def _epochs(run: Run, sharp: bool) -> Attempt:
+    """SGD from the start into the basin of a fit, and from there in epochs of any order."""
+    groups = distinct(run.data)
+    if groups.repeated or run.data.y.size > DENSE:
+        return Attempt(None, None, Obstacle("rows", run.data.y.size, DENSE, "too many outputs, or equal rows", ()))
+    near = polish(run.network, run.params, run.data.x, run.data.y).params
+    return enter(run, certify_epochs(run.network, near, run.data, batch=run.recipe.batch or run.data.n, sharp=sharp))

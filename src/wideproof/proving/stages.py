@@ -270,7 +270,8 @@ def _train(job: Job, network: Network, data: AnyDataset, recipe: Recipe) -> tupl
     often, first = distinct(data).n * outputs <= (OFTEN if job.from_start is False else OFTEN_FROM_START), None
     longer = 2.0 if job.from_start is False else LONGER
     if place.exists():
-        run = folders.read_run(job.folder, network, data, recipe)
+        free = job.from_start is not False and not isinstance(job.recipe.step_size, float)
+        run = folders.read_run(job.folder, network, data, recipe, free)
         run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=max(recipe.steps, run.step)))
         if run.status is Status.RUNNING:
             run = extend(run, run.recipe.steps if not often else max(run.step, FIRST_STEPS), place, job.progress)
@@ -279,6 +280,8 @@ def _train(job: Job, network: Network, data: AnyDataset, recipe: Recipe) -> tupl
         if distinct(data).n * outputs <= DENSE:
             first = certify(network, start.initial, data, level="float64")
             looks = [_look(start, first)]
+            start = _gentler(job, start, first)
+            recipe = start.recipe
         steps = min(FIRST_STEPS, recipe.steps) if often else recipe.steps
         run = train(
             network, data, dataclasses.replace(recipe, steps=steps), folder=place, progress=job.progress, start=start
@@ -294,6 +297,16 @@ def _train(job: Job, network: Network, data: AnyDataset, recipe: Recipe) -> tupl
         if last or (looks and looks[-1].ratio.step == run.step and looks[-1].ratio.h < COMFORTABLE):
             return run, looks, first
         run = extend(run, min(max(math.ceil(longer * run.step), FIRST_STEPS), recipe.steps), place, job.progress)
+
+
+def _gentler(job: Job, start: Run, first: Attempt) -> Run:
+    """Return the run with a step size at which the theorem can take over: at most 1/S² of the network as it is."""
+    assert first.anchor is not None
+    most = 1 / first.anchor.S**2 / (1 if job.recipe.batch is None else 2)
+    if job.from_start is False or isinstance(job.recipe.step_size, float) or start.step_size <= most:
+        return start
+    recipe = dataclasses.replace(start.recipe, step_size=most)
+    return begin(start.network, start.data, recipe)
 
 
 def _look(run: Run, attempt: Attempt) -> _Look:
