@@ -18,7 +18,7 @@ from wideproof_verify.bounds import Bounds
 from wideproof_verify.graphs import is_number, require
 from wideproof_verify.near import close
 from wideproof_verify.networks import Anchor
-from wideproof_verify.rows import grouped
+from wideproof_verify.rows import Rows, grouped
 
 if TYPE_CHECKING:
     from wideproof_verify.theorems import Proof
@@ -124,19 +124,9 @@ def orders(p: "Proof") -> str:
 
 def place(p: "Proof") -> tuple[Anchor, Balls, bool]:
     """The stored weights: ρ, s, S, Λ on one ball, b ≥ S + ΛR, a zero within `near`; returns JJᵀ too, and rows.clash."""
-    c, k, rows = p.c, p.k, grouped(p.c.x, p.c.targets)
-    require(len(c.claims["radii"]) == 1, "there is one radius")
+    c, k, (anchor, g, _, rows) = p.c, p.k, ground(p)
     require(c.theorem == "basin" or not rows.repeated, f"{c.theorem!r} is for inputs that are all different")
-    p.least(rows)
-    anchor = Anchor(c.network, c.weights, c.x[rows.first], rows.counts, p.large).differentiate()
-    p.lean, p.bounds = anchor.lean, Bounds(anchor, c.sharp)
     require(not p.lean or (c.theorem == "basin" and not c.begun), "there are too many rows for this theorem")
-    means = close(rows.means) if p.large else rows.means
-    p.stairs()
-    g = anchor.features() if anchor.lean else anchor.gram()
-    p.spectrum(g)
-    p.lipschitz()
-    p.need("rho", k.rho, "≥", "‖r‖", norm(anchor.weighted(anchor.outputs - means, 1).ravel()))
     p.need("2 Λ rho", 2 * p.rises[0] * k.rho, "<", "s²", k.s * k.s)
     p.need("near", k.near, "≥", "2 rho / s", 2 * k.rho / k.s)
     p.need("near", k.near, "≤", "R", p.radii[0])
@@ -144,6 +134,23 @@ def place(p: "Proof") -> tuple[Anchor, Balls, bool]:
     p.need("d", k.d, "≥", "0", 0)
     p.positive("eta")
     return anchor, g, rows.clash
+
+
+def ground(p: "Proof") -> tuple[Anchor, Balls, Balls, Rows]:
+    """The stored weights: ρ, S, s where it is claimed, and Λ on one ball; returns JJᵀ and the residual too."""
+    c, k, rows = p.c, p.k, grouped(p.c.x, p.c.targets)
+    require(len(c.claims["radii"]) == 1, "there is one radius")
+    p.least(rows)
+    anchor = Anchor(c.network, c.weights, c.x[rows.first], rows.counts, p.large).differentiate()
+    p.lean, p.bounds = anchor.lean, Bounds(anchor, c.sharp)
+    means = close(rows.means) if p.large else rows.means
+    p.stairs()
+    g = anchor.features() if anchor.lean else anchor.gram()
+    p.spectrum(g)
+    p.lipschitz()
+    r = anchor.weighted(anchor.outputs - means, 1)
+    p.need("rho", k.rho, "≥", "‖r‖", norm(r.ravel()))
+    return anchor, g, r, rows
 
 
 def reach(p: "Proof", anchor: Anchor, start: dict[str, np.ndarray]) -> tuple[arb, arb]:

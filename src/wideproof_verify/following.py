@@ -389,7 +389,8 @@ def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarr
             with ctx.workprec(max(bits, 128)):
                 eta = arb(start.step_size) * loss.factor(len(x), len(at))
                 state, apart = _rounded(here, bits)
-                anchor = Anchor(net, {**fixed, **state}, x[at], large=bits <= 100, keep=True)
+                others, _ = _rounded({name: Near(a) for name, a in fixed.items()}, bits)  # not in float64
+                anchor = Anchor(net, {**others, **state}, x[at], large=bits <= 100, keep=True)
                 seeds = loss.slopes(anchor.outputs, y[:, at])
                 after, delta = _stepped(state, anchor.differentiate(seeds).gradient(seeds), eta)
                 lost = factor * apart + delta

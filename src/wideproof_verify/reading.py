@@ -1,6 +1,6 @@
 """Reading a certificate: `certificate.json` (claims) and `arrays.safetensors` (float64 `x`, `y`, `weights/NAME`).
 
-A start has `start/NAME` as well, for every trained array.
+A start has `start/NAME` as well, for every trained array, and the centre of weight decay `centre/NAME`.
 
 Digests, format, fields, types and shapes are checked; whatever is not exactly as the format says is malformed.
 """
@@ -33,6 +33,14 @@ CLAIMS = {  # needed, and allowed as well
     "epochs": (f"{NEAR} batch beta bend order a sigma rate epsilon steps", "partition"),
     "sampling": (f"{NEAR} batch beta bend within mu u failure rate epsilon steps late", ""),
     "orders": (f"{NEAR} batch beta bend within steps", ""),
+    "ridge": (
+        "S rho radii lipschitz decay gamma mu ell eta rate epsilon steps",
+        "reach distinct least_loss least_loss_at_most",
+    ),
+    "momentum": (
+        "s S rho radii lipschitz momentum sigma ell eta rate epsilon steps",
+        "distinct least_loss least_loss_at_most",
+    ),
 }
 TYPES = {
     "steps": int,
@@ -86,6 +94,7 @@ class Certificate:
     loss: dict[str, str]
     start: Start | None = None
     begun: dict[str, np.ndarray] | None = None
+    centre: dict[str, np.ndarray] | None = None
 
     @property
     def smooth(self) -> bool:
@@ -125,7 +134,10 @@ def read(folder: str | Path) -> Certificate:
             require(array.dtype == np.float64, f"the array {name!r} is {array.dtype}, not float64")
             require(np.isfinite(array).all(), f"the array {name!r} has an entry that is not a finite number")
         x, y = arrays.pop("x"), arrays.pop("y")
-        begun = {name.removeprefix("start/"): arrays.pop(name) for name in list(arrays) if name.startswith("start/")}
+        begun, middle = (
+            {name.removeprefix(kind): arrays.pop(name) for name in list(arrays) if name.startswith(kind)}
+            for kind in ("start/", "centre/")
+        )
         require(all(name.startswith("weights/") for name in arrays), "there is an array of another name")
         weights = {name.removeprefix("weights/"): array for name, array in arrays.items()}
         network, matrices = build(stated["network"], weights)
@@ -133,6 +145,9 @@ def read(folder: str | Path) -> Certificate:
         alone = theorem == "basin" and "start" not in stated  # the one start that a basin is about
         one = build(stated["network"], weights | begun)[1] if begun and alone else None
         require(one is None or set(begun) == set(network.trained), "the start of a basin is every trained array")
+        centre = build(stated["network"], weights | middle)[1] if middle and theorem == "ridge" else None
+        right = not middle or (centre is not None and set(middle) == set(network.trained))
+        require(right, "a centre is every trained array, and of weight decay")
         scored = (y[:, 1:] if network.times else y).reshape(len(y), -1).T
         digest = _digest(x, y)
         given = stated["anchor"].get("digest", digest) if isinstance(stated["anchor"], dict) else None
@@ -141,7 +156,7 @@ def read(folder: str | Path) -> Certificate:
         start = _start(stated, weights, {} if alone else begun, network, batches, len(x))
         return Certificate(
             theorem, stated["claims"], network, stated["bound"]["sharp"], x, scored, matrices, subject, stated["loss"],
-            start, one,
+            start, one, centre,
         )  # fmt: skip
     except MalformedError:
         raise

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from wideproof_verify import basins
+from wideproof_verify import basins, methods
 from wideproof_verify.activations import ACTIVATIONS
 from wideproof_verify.arithmetic import (
     Balls,
@@ -93,8 +93,9 @@ class Proof:
 
     def prove(self) -> str:
         """Check everything and return what was proved about what, in words."""
-        if self.c.theorem in basins.THEOREMS:
-            said = basins.THEOREMS[self.c.theorem](self)
+        other = {**basins.THEOREMS, **methods.THEOREMS}.get(self.c.theorem)
+        if other is not None:
+            said = other(self)
             if self.c.start is not None:  # it comes within d, and there the theorem takes over
                 require("t" not in self.c.claims, "a basin is about one start, or about all that are near")
                 self.need("distance", self.c.start.distance, "≤", "d", self.k.d)
@@ -138,21 +139,23 @@ class Proof:
         return g + (Near(own) if isinstance(g, Near) else balls(own))
 
     def spectrum(self, g: Balls) -> None:
-        """0 < s, s² ≤ λ_min(JJᵀ), raised where sums are constant, and S² ≥ λ_max(JJᵀ)."""
-        self.positive("s", *(["S"] if "S" in self.c.claims else []))
-        s, S = self.k.s, getattr(self.k, "S", None)
+        """0 < s, s² ≤ λ_min(JJᵀ), raised where sums are constant, and S² ≥ λ_max(JJᵀ), if they are claimed."""
+        self.positive(*(name for name in ("s", "S") if name in self.c.claims))
+        s, S = getattr(self.k, "s", None), getattr(self.k, "S", None)
         up = self.raised(g)
         if isinstance(g, Near):
-            low, high = above(s * s), -above(-(S * S)) if S is not None else 0.0
+            low, high = above(s * s) if s is not None else 0.0, -above(-(S * S)) if S is not None else 0.0
             near = np.linalg.eigvalsh((up.mid + up.mid.T) / 2) if len(g) <= 500 else (low, high)
-            self.record("s ≤ √λ_min(JJᵀ)", at_least(up, low), s, max(near[0], 0) ** 0.5)
+            if s is not None:
+                self.record("s ≤ √λ_min(JJᵀ)", at_least(up, low), s, max(near[0], 0) ** 0.5)
             if S is not None and self.lean:
                 self.need("S", S, "≥", "‖J‖", self.bounds.steepest(arb(largest(g))))
             elif S is not None:
                 self.record("S ≥ ‖J‖", at_least(-g, -high), S, max(near[-1], 0) ** 0.5)
             return
         near, one = np.sqrt(np.maximum(np.linalg.eigvalsh(middle(up)), 0)), balls(np.eye(len(g)))
-        self.record("s ≤ √λ_min(JJᵀ)", positive_definite(up - s * s * one), s, near[0])
+        if s is not None:
+            self.record("s ≤ √λ_min(JJᵀ)", positive_definite(up - s * s * one), s, near[0])
         if S is not None:
             self.record("S ≥ ‖J‖", positive_definite(S * S * one - g), S, near[-1])
 

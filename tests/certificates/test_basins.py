@@ -44,9 +44,9 @@ def blocked(attempt: Attempt) -> Obstacle:
     return attempt.obstacle
 
 
-def ground(s, largest, constant, n=1):
-    """The anchor of a map that is zero there: s, S and the Lipschitz constant are all that counts."""
-    anchor: Any = SimpleNamespace(s=float(s), S=float(largest), residual=0.0, n=n)
+def ground(s, largest, constant, n=1, residual=0.0):
+    """The anchor of a map, zero there by default: s, S and the Lipschitz constant are all that counts."""
+    anchor: Any = SimpleNamespace(s=float(s), S=float(largest), residual=float(residual), n=n)
     nothing: Any = SimpleNamespace()
     return Ground(nothing, nothing, {}, nothing, anchor, "float64", False, {}, lambda radius: float(constant))
 

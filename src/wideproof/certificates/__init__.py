@@ -7,8 +7,11 @@ from wideproof.certificates.certificate import Certificate as Certificate
 from wideproof.certificates.certificate import load_certificate as load_certificate
 from wideproof.certificates.certifying import certify as certify
 from wideproof.certificates.classify import certify_classifier as certify_classifier
+from wideproof.certificates.inertia import certify_momentum as certify_momentum
 from wideproof.certificates.polishing import nearest as nearest
 from wideproof.certificates.polishing import polish as polish
+from wideproof.certificates.polishing import polish_ridge as polish_ridge
+from wideproof.certificates.ridge import certify_ridge as certify_ridge
 from wideproof.certificates.scales import scale_needed as scale_needed
 from wideproof.certificates.starting import certify_from_start as certify_from_start
 from wideproof.certificates.starting import certify_run as certify_run

@@ -72,8 +72,9 @@ class Ground:
         return 2 * constant * self.rho < self.anchor.s**2 * DOWN
 
     def attempt(
-        self, theorem: str, claims: dict[str, Any], summary: str, start: dict[str, np.ndarray] | None = None
-    ) -> Attempt:
+        self, theorem: str, claims: dict[str, Any], summary: str, start: dict[str, np.ndarray] | None = None,
+        centre: dict[str, np.ndarray] | None = None,
+    ) -> Attempt:  # fmt: skip
         """Return the certificate, or the unit of a piecewise linear network that is in the way."""
         blocked = kink(self.anchor, claims["radii"][0])
         if blocked is not None:
@@ -83,7 +84,7 @@ class Ground:
             claims |= {"distinct": self.groups.n, "least_loss": low, "least_loss_at_most": high}
         made = Certificate(
             f"Claim: {summary} {VERIFY}", theorem, self.level, self.network.graph, claims, self.params, self.data.x,
-            self.data.y, self.sharp, self.about, begun=start,
+            self.data.y, self.sharp, self.about, begun=start, centre=centre,
         )  # fmt: skip
         return Attempt(self.anchor, made, None)
 
@@ -123,8 +124,9 @@ def prepare(
     step_size: float | None,
     distance: float | None,
     about: Mapping[str, Any] | None,
+    singular: bool = False,
 ) -> Ground | Attempt:
-    """Measure the anchor, or say why there is nothing to be proved."""
+    """Measure the anchor, or say why there is nothing to be proved; a `singular` Gram matrix may do."""
     if level not in ("float64", "enclosed"):
         raise InputError(f"level is 'float64' or 'enclosed', got {level!r}: only a verifier says 'proved'")
     if step_size is not None and not 0 < step_size < math.inf:
@@ -133,7 +135,7 @@ def prepare(
         raise InputError(f"a distance is a number of at least 0, got {distance}")
     weights = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
     about = {"data": data.name, "digest": data.digest, **(about or {})}
-    if network.data_kind == "sequences":
+    if network.data_kind == "sequences" and not singular:
         impossible = contradiction(network, weights, data, level, about)
         if impossible is not None:
             return impossible
@@ -142,7 +144,7 @@ def prepare(
         network.graph, weights, groups.x, scored(network, groups.y), counts=groups.counts if groups.repeated else None,
         level=level, sharp=sharp,
     )  # fmt: skip
-    obstacle = no_eigenvalue(anchor, groups.x)
+    obstacle = None if singular else no_eigenvalue(anchor, groups.x)
     if obstacle is not None:
         return Attempt(anchor, None, obstacle)
     constant = cache(lambda radius: lipschitz(anchor, radius).value)

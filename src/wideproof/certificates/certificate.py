@@ -67,8 +67,8 @@ class Certificate:
 
     Attributes
     ----------
-    theorem : `"descent"`, `"existence"`, `"logistic"`, `"fit"`, `"impossible"`, `"basin"`, `"epochs"`, `"sampling"` or
-        `"orders"`.
+    theorem : `"descent"`, `"existence"`, `"logistic"`, `"fit"`, `"impossible"`, `"basin"`, `"epochs"`, `"sampling"`,
+        `"orders"`, `"ridge"` or `"momentum"`.
     level : how the claims were computed, `"float64"` or `"enclosed"`. Only a verifier calls a claim proved.
     graph : the network, described. `claims` : the numbers, by name.
     params, x, y : all weights at the anchor, and the prepared data.
@@ -76,6 +76,7 @@ class Certificate:
     about : where the anchor comes from: the data set's name, seed, steps, distance moved by polishing.
     loss : name and reduction, where the theorem leaves them open. `start` : where training began, if that is claimed.
     begun : the trained arrays of the one start that a basin is about, if it is about one.
+    centre : the trained arrays that weight decay pulls towards, if not zero.
     """
 
     summary: str
@@ -91,6 +92,7 @@ class Certificate:
     loss: Mapping[str, str] | None = None
     start: Start | None = None
     begun: Mapping[str, np.ndarray] | None = field(default=None, repr=False)
+    centre: Mapping[str, np.ndarray] | None = field(default=None, repr=False)
 
     def save(self, folder: str | Path) -> Path:
         """Write the certificate to a new folder and return its path."""
@@ -112,13 +114,14 @@ class Certificate:
 
     def _files(self) -> dict[str, bytes]:
         arrays = {"x": self.x, "y": self.y} | {f"weights/{name}": weight for name, weight in self.params.items()}
-        kept = {name: np.array(a, np.float64, order="C") for name, a in arrays.items()}
+        kept: dict[str, np.ndarray] = {name: np.array(a, np.float64, order="C") for name, a in arrays.items()}
         if self.start is not None:
             begun = {f"start/{name}": self.start.params[name] for name in self.graph.trained}
             kept |= {name: np.array(a, np.float64, order="C") for name, a in begun.items()}
             if self.start.batches is not None:
                 kept["batches"] = np.array(self.start.batches, np.int64, order="C")
-        kept |= {f"start/{name}": np.array(a, np.float64, order="C") for name, a in (self.begun or {}).items()}
+        for kind, given in (("start", self.begun), ("centre", self.centre)):
+            kept |= {f"{kind}/{name}": np.array(a, np.float64, order="C") for name, a in (given or {}).items()}
         content = to_bytes(kept)
         document = self.document()
         document["digests"] = {
@@ -181,9 +184,9 @@ def load_certificate(folder: str | Path) -> Certificate:
                 f"{folder} holds a certificate in the format {document['format']!r}, this version reads {FORMAT!r}: "
                 "make it again with `wideproof prove`"
             )
-        weights, begun = (
+        weights, begun, centre = (
             {name.removeprefix(kind): a for name, a in arrays.items() if name.startswith(kind)}
-            for kind in ("weights/", "start/")
+            for kind in ("weights/", "start/", "centre/")
         )
         start = document.get("start")
         if start is not None:
@@ -194,7 +197,7 @@ def load_certificate(folder: str | Path) -> Certificate:
         return Certificate(
             document["summary"], document["theorem"], document["level"], graph_from_dict(document["network"]),
             document["claims"], weights, arrays["x"], arrays["y"], document["bound"]["sharp"], document["anchor"],
-            document["loss"], start, begun if begun and start is None else None,
+            document["loss"], start, begun if begun and start is None else None, centre or None,
         )  # fmt: skip
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise InputError(f"{folder} is no certificate, or a damaged one ({error})") from error

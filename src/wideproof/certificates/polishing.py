@@ -32,9 +32,9 @@ class Polished:
 
     Attributes
     ----------
-    residuals : the norm of the residual before the first step and after each.
+    residuals : the norm of the residual before the first step and after each; with weight decay, of the gradient.
     moved : the distance from where the steps began.
-    kind : which weights moved: `"all"`, or the `"read-out"` alone.
+    kind : which weights moved: `"all"`, or the `"read-out"` alone; `"ridge"`: all of them, with weight decay.
     """
 
     params: dict[str, np.ndarray]
@@ -129,6 +129,87 @@ def polish(
             break
     moved = float(np.sqrt(sum(float(np.sum(np.square(now[name] - start[name]))) for name in trained)))
     return Polished(now, tuple(residuals), moved)
+
+
+class Regularized(NamedTuple):
+    """The loss with weight decay, its gradient by the trained weights, and the gradient's norm."""
+
+    loss: float
+    gradient: dict[str, np.ndarray]
+    size: float
+
+
+@double
+def regularized(
+    network: Network,
+    params: Mapping[str, np.ndarray],
+    x: np.ndarray,
+    y: np.ndarray,
+    decay: float,
+    centre: Mapping[str, np.ndarray],
+) -> Regularized:
+    r"""Return $\tfrac12 \|r\|^2 + \tfrac{\lambda}{2} \|\theta - \theta_c\|^2$ and its gradient."""
+    error = _residual(network, params, x, y)
+    gaps = {name: params[name] - weight for name, weight in centre.items()}
+    back = _pull(network, params, x, error)
+    gradient = {name: back[name] + decay * gap for name, gap in gaps.items()}
+    loss = float(np.square(error).sum()) / 2 + decay * _length(gaps) ** 2 / 2
+    return Regularized(loss, gradient, _length(gradient))
+
+
+@double
+def polish_ridge(
+    network: Network,
+    params: Mapping[str, ArrayLike],
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    decay: float,
+    centre: Mapping[str, ArrayLike] | None = None,
+    steps: int = 100,
+) -> Polished:
+    r"""Take Gauss-Newton steps on the loss with weight decay until its gradient is a matter of rounding.
+
+    The loss is $\tfrac12 \|r\|^2 + \tfrac{\lambda}{2} \|\theta - \theta_c\|^2$ with the `decay` $\lambda$ and the
+    `centre` $\theta_c$, zero by default. With the gradient g, a step is
+    $(J^\top J + \alpha I)^{-1} g = (g - J^\top (G + \alpha I)^{-1} J g) / \alpha$, where $\alpha = \lambda$, or more
+    while that does not help.
+
+    >>> from wideproof.networks import FullyConnected
+    >>> network = FullyConnected(input_dim=3, width=64, depth=1)
+    >>> found = polish_ridge(network, network.init(0), np.eye(3), np.array([1.0, -1.0, 1.0]), decay=0.5)
+    >>> found.residuals[-1] < 1e-10
+    True
+    """
+    now = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
+    start, trained, x = now, network.trained_names, np.asarray(x, np.float64)
+    middle = {name: np.zeros_like(now[name]) if centre is None else np.asarray(centre[name]) for name in trained}
+    loss, gradient, size = regularized(network, now, x, y, decay, middle)
+    sizes, factor, stalled = [size], 1.0, 0
+    for _ in range(steps):
+        if size == 0 or not math.isfinite(size) or stalled > 2:
+            break
+        matrix = np.asarray(gram(network, now, x).matrix)
+        pushed = _push(network, now, x, gradient)
+        for alpha in (decay * factor * 4.0**k for k in range(-1 if factor > 1 else 0, 16)):
+            solved = _solve(matrix, pushed.ravel(), alpha)
+            if solved is None:
+                continue
+            back = _pull(network, now, x, solved.reshape(pushed.shape))
+            there = now | {name: now[name] - (gradient[name] - back[name]) / alpha for name in trained}
+            then = regularized(network, there, x, y, decay, middle)
+            if then.loss < loss or (then.size < size and then.loss <= loss * (1 + 1e-12)):
+                break
+        else:
+            break
+        stalled = stalled + 1 if then.size > 0.9 * size and loss - then.loss <= 1e-12 * loss else 0
+        factor, now, (loss, gradient, size) = alpha / decay, there, then
+        sizes.append(size)
+    return Polished(now, tuple(sizes), _length({name: now[name] - start[name] for name in trained}), "ridge")
+
+
+def _length(arrays: Mapping[str, np.ndarray]) -> float:
+    return math.sqrt(sum(float(np.square(a).sum()) for a in arrays.values()))
 
 
 class Nearest(NamedTuple):

@@ -115,10 +115,10 @@ def enter(run: Run, attempt: Attempt) -> Attempt:
     >>> from wideproof.certificates import certify_epochs, polish
     >>> data = wp.prepare(wp.load("digits", classes=(0, 1), limit=12), "whiten,unit")
     >>> network = wp.build("fully-connected", data.input_shape, data.target_shape, width=64, depth=1)
-    >>> run = wp.train(network, data, wp.Recipe(steps=400, batch=4, step_size=0.02))
+    >>> run = wp.train(network, data, wp.Recipe(steps=100, batch=4, step_size=0.1))
     >>> near = polish(network, run.params, data.x, data.y).params
     >>> enter(run, certify_epochs(network, near, data, batch=4)).certificate.start.steps
-    400
+    100
     """
     _require_followable(run)
     made = attempt.certificate

@@ -196,7 +196,8 @@ def rank(looked: Sequence[Looked], needed: float = PROVABLE, fast: bool = False)
     """
 
     def condition(one: Looked) -> float:
-        return one.smallest / one.largest / (1 + (_radius(one) / 8) ** 2) if one.largest > 0 else 0.0
+        wide = _radius(one) / (4 if fast else 8)
+        return one.smallest / one.largest / (1 + wide**2) if one.largest > 0 else 0.0
 
     provable = [one for one in looked if one.smallest >= needed] or [max(looked, key=condition)]
     most = max((one.estimate.value - one.estimate.error for one in provable if one.estimate), default=-math.inf)

@@ -95,7 +95,7 @@ def follow(
     Examples
     --------
     >>> import wideproof as wp
-    >>> data = wp.prepare(wp.load("iris", classes=("setosa", "versicolor"), limit=12), "standardize,sphere")
+    >>> data = wp.prepare(wp.load("digits", classes=(0, 1), limit=12), "whiten,unit")
     >>> network = wp.build("deep-relu", data.input_shape, data.target_shape, width=16, depth=2)
     >>> found = follow(wp.train(network, data, wp.Recipe(loss="logistic", steps=20, step_size=0.5)))
     >>> found.proved, found.minimum

@@ -1,0 +1,165 @@
+"""Proofs from the initial weights: by `prove`, of a run by `follow`, by SGD; what is said where there is none."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wideproof as wp
+from wideproof.certificates import certify_epochs, certify_sampling, enter, polish
+from wideproof.errors import InputError
+from wideproof.proving import stages
+from wideproof.report import proof_figures
+from wideproof_verify import verify
+
+pytestmark = pytest.mark.xdist_group("from start")  # one compiled network serves all
+# pyright: reportOptionalMemberAccess=false
+SPHERE = "sphere:n=6,d=4,separation=0.5,seed=1"
+SMALL: dict[str, Any] = {"network": "fully-connected", "width": 64, "depth": 1, "prepare": "none"}
+
+
+@pytest.fixture(scope="module")
+def proof(tmp_path_factory):
+    return wp.prove(SPHERE, folder=tmp_path_factory.mktemp("start") / "p", **SMALL)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    data = wp.prepare(wp.load("digits", classes=(0, 1), limit=12), "whiten,unit")
+    return wp.build("fully-connected", data.input_shape, data.target_shape, width=64, depth=1), data
+
+
+@pytest.fixture(scope="module")
+def sgd(problem):
+    return wp.train(*problem, wp.Recipe(steps=100, batch=4, step_size=0.1))
+
+
+def test_a_proof_begins_at_the_initial_weights_by_default(proof):
+    assert proof.proved, proof
+    assert proof.headline.startswith("Proved: gradient descent, started from these initial weights (seed 0) with step")
+    assert proof.start.steps == proof.run.step
+    assert all(np.array_equal(proof.start.params[k], proof.run.initial[k]) for k in proof.network.trained_names)
+    assert len(proof.verdict.course) == proof.run.step
+    assert proof.to_dict()["start"]["steps"] == proof.run.step
+    assert "initial weights" in str(proof)
+
+
+def test_the_bound_of_the_loss_holds_at_every_step(proof):
+    """The verifier's course has the error before every step, at most; the run is inside, and not by much."""
+    bound = 0.5 * np.square([row[3] for row in proof.verdict.course])
+    ran = proof.run.records["loss"][: len(bound)]
+    assert (ran <= bound * (1 + 1e-12)).all()
+    assert (bound <= ran * (1 + 1e-6)).all()
+
+
+def test_the_tube_is_drawn(proof):
+    drawn = proof_figures.draw(proof)
+    assert "tube" in drawn
+    assert any(line.get_label() == "proven bound" for line in drawn["loss"].figure.axes[0].lines)
+    from_here = dataclasses.replace(
+        proof, attempt=dataclasses.replace(
+            proof.attempt, certificate=dataclasses.replace(proof.attempt.certificate, start=None)
+        )
+    )  # fmt: skip
+    assert proof_figures.tube_figure(from_here) is None
+    assert from_here.headline.startswith("Proved: from the trained weights")
+
+
+def test_from_here_leaves_it_away(proof):
+    found = wp.prove(SPHERE, from_start=False, **SMALL)
+    assert found.proved
+    assert found.start is None
+    assert not any("initial weights" in note for note in found.notes)
+
+
+def test_going_on_gives_the_same_certificate(proof):
+    files = {path: path.read_bytes() for path in (proof.folder / "certificate").iterdir()}
+    again = wp.prove(SPHERE, folder=proof.folder, **SMALL)
+    assert again.proved
+    assert {path: path.read_bytes() for path in (proof.folder / "certificate").iterdir()} == files
+
+
+def test_what_takes_too_long_is_not_done_unasked(monkeypatch):
+    monkeypatch.setattr(stages, "AFFORDABLE", 0.0)
+    found = wp.prove(SPHERE, **SMALL)
+    assert found.proved
+    assert found.start is None
+    assert any("would take about" in note for note in found.notes)
+    assert wp.prove(SPHERE, from_start=True, **SMALL).start is not None
+
+
+def test_a_refused_proof_from_the_start_becomes_one_from_here(monkeypatch):
+    from wideproof_verify import following, theorems
+
+    def lost(*_: Any) -> None:
+        raise following.LostError("nothing bounds the distance")
+
+    monkeypatch.setattr(theorems, "follow", lost)
+    found = wp.prove(SPHERE, **SMALL)
+    assert found.proved
+    assert found.start is None
+    assert "not proved from the initial weights: nothing bounds the distance" in found.notes
+
+
+def test_sgd_from_the_start_by_prove(tmp_path):
+    found = wp.prove(SPHERE, batch=3, from_start=True, folder=tmp_path / "p", **SMALL)
+    assert found.proved, found
+    assert found.start.batches.shape == (found.run.step, 3)
+    assert " of SGD (batches of 3) from these initial weights (seed 0) and then gradient descent" in found.headline
+
+
+def test_sgd_into_a_basin_and_on_in_any_order(sgd, tmp_path):
+    """Theorem 5 takes over where the stored steps end, for a run of SGD by default; a lie about where is refused."""
+    found = wp.follow(sgd, tmp_path / "c")
+    assert found.proved, found
+    assert found.minimum
+    made = found.attempt.certificate
+    assert made.theorem == "epochs"
+    assert "whatever the order of the batches" in str(found)
+    assert made.start.distance <= made.claims["d"]
+    wide = dataclasses.replace(made, start=dataclasses.replace(made.start, distance=1.01 * made.claims["d"]))
+    verdict = verify(wide.save(tmp_path / "wide"))
+    assert verdict.answer == "not proved"
+    assert verdict.reason.startswith("distance ≤ d")
+
+
+def test_random_batches_from_the_start(sgd):
+    network, data = sgd.network, sgd.data
+    near = polish(network, sgd.params, data.x, data.y).params
+    assert enter(sgd, certify_sampling(network, near, data, batch=4)).certificate.start.steps == 100
+    early = wp.train(network, data, wp.Recipe(steps=2, batch=4, step_size=0.1))
+    far = enter(early, certify_epochs(network, near, data, batch=4))
+    assert far.certificate is None
+    assert far.obstacle.quantity == "distance"
+
+
+def test_a_run_far_from_a_fit_is_proved_in_finite_time(problem, tmp_path):
+    run = wp.train(*problem, wp.Recipe(steps=5))
+    found = wp.follow(run, tmp_path / "c")
+    assert found.proved
+    assert not found.minimum
+    assert found.attempt.certificate.claims["loss"] >= run.loss
+    assert " has a loss of at most " in str(found)
+    assert found.to_dict()["theorem"] == "finite"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ({"steps": 0}, "the run has taken no step: its start is its end"),
+        ({"steps": 3, "optimizer": "momentum", "step_size": 0.01}, "the steps of 'momentum' are not followed"),
+        ({"steps": 40, "step_size": 1e3, "divergence_factor": 10.0}, "the run diverged after"),
+        ({"steps": 3, "loss": "hinge", "step_size": 0.01}, "the loss 'hinge' is not followed: take one of squared"),
+        ({"steps": 3, "precision": "float32"}, "not near enough to exact ones: train in float64"),
+    ],
+)
+def test_what_cannot_be_followed_is_one_sentence(problem, recipe, words):
+    with pytest.raises(InputError, match=words):
+        wp.follow(wp.train(*problem, wp.Recipe(**recipe)))
+
+
+def test_too_many_steps_are_one_sentence(problem, monkeypatch):
+    monkeypatch.setattr("wideproof.certificates.starting.MOST_STEPS", 3)
+    with pytest.raises(InputError, match="the run has 5 steps, and at most 3 are followed"):
+        wp.follow(wp.train(*problem, wp.Recipe(steps=5)))
