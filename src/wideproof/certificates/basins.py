@@ -263,6 +263,11 @@ def certify_basin(
 ) -> Attempt:
     r"""Try to prove that gradient descent converges from *every* start near `params`, or from one `start`.
 
+    Theorem 4: with $c = 2 - \eta b^2$ and $\kappa = \Lambda D / (s - \Lambda F)$ it does if
+    $2 \kappa^2 < (1 - \kappa)(c - (1 + c/2) \kappa)$, and each step multiplies the distance to the zeros by at most
+    $q$, $q^2 = 1 - \eta \sigma^2 (1 - \kappa/2)(c - (1 + c/2) \kappa)$. For all starts within $d$ the nearest zero is
+    at most $D = d + 2\rho/s$ away, and $F = 2d + 2\rho/s$ from `params`.
+
     Parameters
     ----------
     params : the anchor: weights that fit to rounding (`polish`). With a `start`, those that `nearest` finds for it.

@@ -33,7 +33,15 @@ MOST_ROWS = 2000
 
 
 def batches_of(run: Run) -> np.ndarray | None:
-    """Return the rows that every step of a run used, `steps x batch`; `None` for gradient descent."""
+    """Return the rows that every step of a run used, `steps x batch`; `None` for gradient descent.
+
+    >>> from wideproof.data import Dataset
+    >>> from wideproof.networks import FullyConnected
+    >>> from wideproof.training import Recipe, train
+    >>> data = Dataset(np.eye(3), np.array([1.0, -1.0, 1.0]), "binary")
+    >>> batches_of(train(FullyConnected(3, 8, 1), data, Recipe(steps=5, batch=2))).shape
+    (5, 2)
+    """
     from wideproof.training.loop import minibatch
 
     n, batch = run.data.n, run.recipe.batch
@@ -44,7 +52,10 @@ def batches_of(run: Run) -> np.ndarray | None:
 
 
 def certify_from_start(run: Run, **options: Any) -> Attempt:
-    """Certify that the run's method, started at its initial weights, reaches a global minimum of the squared loss.
+    r"""Certify that the run's method, started at its initial weights, reaches a global minimum of the squared loss.
+
+    Theorem 1 has to hold at the run's end with $\rho + (b + s)\,\epsilon$ in place of the residual $\rho$: then it does
+    for every start within $\epsilon$, the claimed `distance`, which the exact steps have to reach.
 
     Parameters
     ----------
@@ -89,7 +100,9 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
 
 
 def enter(run: Run, attempt: Attempt) -> Attempt:
-    """Let a certificate about all starts within d of its weights begin at the run's own start.
+    r"""Let a certificate about all starts within d of its weights begin at the run's own start.
+
+    The exact steps have to end within $d$ of these weights: $\|\hat\theta_K - \tilde z\| + \varepsilon_K \le d$.
 
     Parameters
     ----------
@@ -131,10 +144,11 @@ def enter(run: Run, attempt: Attempt) -> Attempt:
 
 
 def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
-    """Certify what a run has reached: the loss after its last step, and that every example is on the right side.
+    r"""Certify what a run has reached: the loss after its last step, and that every example is on the right side.
 
-    It is about the exact steps from the initial weights, for every network and these losses: squared, logistic,
-    exp_linear, squared_hinge, half_squared_hinge, huber_hinge.
+    It is about the exact steps from the initial weights, $\theta_{k+1} = \theta_k - \eta_k \nabla \sum_{i \in B_k}
+    \ell(f_i)$, for every network and these losses: squared, logistic, exp_linear, squared_hinge, half_squared_hinge,
+    huber_hinge.
 
     Examples
     --------

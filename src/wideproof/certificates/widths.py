@@ -132,7 +132,7 @@ def width_needed(
     shares: Sequence[float] = SHARES,
     progress: Callable[[Tried], None] | None = None,
 ) -> Needed:
-    """Find the smallest width at which convergence from the doubled start is certified, by Theorem 1 or Theorem 4.
+    r"""Find the smallest width at which convergence from the doubled start is certified, by Theorem 1 or Theorem 4.
 
     Raises the width of `network` until a proof passes and then bisects, with a fresh draw at each width: this takes
     for granted that wider is easier, as it is up to the draw.
@@ -143,6 +143,15 @@ def width_needed(
     scale : the output scale A.
     tolerance : the bisection ends when the bracket is this narrow, relatively.
     shares : the step sizes, as shares of $1/b^2$, at which Theorem 4 is tried where Theorem 1 fails; `()` for none.
+
+    Examples
+    --------
+    >>> from wideproof.data import Dataset
+    >>> network = FullyConnected(input_dim=3, width=16, depth=1, trained=("hidden",))
+    >>> data = Dataset(np.eye(3), np.array([1.0, -1.0, 1.0]), "binary")
+    >>> found = width_needed(network, data, smallest=32, tolerance=1.0)  # up to a factor of two
+    >>> found.widths, found.theorems
+    ((32,), ('descent',))
     """
     tried: list[Tried] = []
     widths: list[int | None] = []

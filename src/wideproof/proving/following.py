@@ -77,12 +77,13 @@ class Followed:
 def follow(
     run: Run, folder: str | Path | None = None, *, sharp: bool = False, stage: Callable[[str], None] | None = None
 ) -> Followed:
-    """Prove what a training run reached, from its initial weights on.
+    r"""Prove what a training run reached, from its initial weights on.
 
     That a global minimum is reached, where the run's end is near enough to a fit of the squared loss (Theorem 1 goes on
     from there with gradient descent; for a run of SGD Theorem 5 with epochs in any order); otherwise the loss after its
     last step, and that every example is on the right side. The run is gradient descent or stochastic gradient descent
-    (with its very batches), on any network.
+    (with its very batches), on any network. The distance to the exact steps obeys
+    $\varepsilon_{k+1} = G_k \varepsilon_k + \delta_k$, see `wideproof.certificates.growth`.
 
     Parameters
     ----------

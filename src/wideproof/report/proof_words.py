@@ -186,7 +186,11 @@ def numbers(proof: Proof) -> list[Number]:
         claims = certificate.claims
         names = [name for name in _NAMES if name in claims]
         names += [name for name in claims if name not in _NAMES and _is_number(claims[name])]
-        return [_number(name, claims, checks) for name in names]
+        rows = [_number(name, claims, checks) for name in names]
+        start = certificate.start
+        if start is None or start.batches is not None:
+            return rows
+        return [row._replace(name="step size, of every step") if row.symbol == "η" else row for row in rows]
     if at is None:
         return []
     values = {"rho": at.residual, "s": at.s, "S": at.S, "h": proof.attempt.h}
@@ -285,8 +289,10 @@ def _bounds(check: str, key: str) -> bool:
     (True, True, False, False)
     >>> _bounds("Λ_2 ≥ Λ(t_2)", "Λ_2"), _bounds("Λ_2 ≥ Λ_1", "Λ_2")
     (True, False)
+    >>> _bounds("rate ≤ 1", "rate"), _bounds("rate ≤ eta sigma (s − M_J)", "rate")
+    (False, True)
     """
-    return check == key or re.match(rf"{re.escape(key)} [≥≤] (?!\w+_\d+$)", check) is not None
+    return check == key or re.match(rf"{re.escape(key)} [≥≤] (?!(\w+_)?\d+$)", check) is not None
 
 
 def _is_number(value: object) -> bool:
