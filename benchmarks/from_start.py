@@ -187,8 +187,7 @@ def cost(options: argparse.Namespace) -> list[dict[str, Any]]:
             assert found.verdict is not None
             used = max(row[1] for row in found.verdict.course)
             start = found.attempt.certificate.start if found.attempt.certificate else None
-            planned = growth.seconds_to_follow(network.graph, run.initial, n, steps,
-                                               max(start.bits) if start is not None else 0.0)  # fmt: skip
+            planned = growth.seconds_to_follow(network.graph, run.initial, n, start.bits if start is not None else ())
             rows.append({"n": n, "width": width, "depth": depth, "steps": steps, "bits": used,
                          "seconds": found.verdict.seconds, "planned": planned})  # fmt: skip
             taken = found.verdict.seconds

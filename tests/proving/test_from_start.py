@@ -85,7 +85,7 @@ def test_what_takes_too_long_is_not_done_unasked(monkeypatch):
     found = wp.prove(SPHERE, **SMALL)
     assert found.proved
     assert found.start is None
-    assert any("would take about" in note for note in found.notes)
+    assert any("takes about" in note for note in found.notes)
     assert wp.prove(SPHERE, from_start=True, **SMALL).start is not None
 
 

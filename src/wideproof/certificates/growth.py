@@ -11,7 +11,7 @@ with $\beta = \sup \ell''$. N is bounded with the columns of all examples as one
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -26,7 +26,8 @@ from wideproof.training.losses import SquaredLoss
 from wideproof.training.objective import Objective
 
 FLOOR = 0.05  # of the mean square of the residuals, the least weight of an example
-STEP_SECONDS = (0.01, 3e-10, 1.5e-9, 6e-8)  # of a step: at least, a product, a norm's cubed size, a unit's activation
+STEP_SECONDS = (0.006, 1e-10, 3e-10, 6e-8)  # of a step: at least, a product, a norm's cubed size, a unit's activation
+FLOAT64, DOUBLED = 34, 76  # bits that float64 and double-double have to offer, about
 BATCHES = 512  # the same for batches
 SAMPLES = 24  # steps at which the growth is measured; between them the share of the residual is interpolated
 
@@ -205,26 +206,31 @@ def _bend(
 
 
 def seconds_to_follow(
-    graph: Graph, params: Mapping[str, np.ndarray], rows: int, steps: int, bits: float = 0.0
+    graph: Graph, params: Mapping[str, np.ndarray], rows: int, bits: Sequence[float] | np.ndarray
 ) -> float:
-    """Return about how long a verifier takes for so many steps on `rows` examples each, with `bits` of growth.
+    """Return about how long a verifier takes to follow steps on `rows` examples each, with so many bits at each.
 
-    Counted are products (forward, back for every output, gradients, the Gram matrix) and spectral norms, at the rates
-    that were measured on one core of 2025 (`benchmarks/from_start.py`).
+    Counted are products (forward, back for every output, gradients, the Gram matrix), norms and activations, at the
+    rates that were measured on one core (`benchmarks/from_start.py`). A step in double-double is taken beside one in
+    float64, which bounds the growth; and so is one in balls, where every number is an object.
 
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(3, 16, 1)
-    >>> 0.9 < seconds_to_follow(network.graph, network.init(0), rows=3, steps=100) < 1.1
+    >>> 0.5 < seconds_to_follow(network.graph, network.init(0), 3, [20.0] * 100) < 1.0
     True
     """
-    work = units = norms = 0.0
+    passes = pairs = units = norms = 0.0
     columns = rows * graph.outputs * len(graph.sites)
     for k, t in graph.terms():
-        fan_in, places = graph.matrix(params, t.weight or "").shape[1], math.prod(graph.grids[k])
-        out = len(graph.matrix(params, t.weight or ""))
-        work += out * fan_in * places * (2 * rows + columns) + columns**2 * (out + fan_in)
+        matrix, places = graph.matrix(params, t.weight or ""), math.prod(graph.grids[k])
+        out, fan_in = matrix.shape
+        passes += out * fan_in * places * (2 * rows + columns)
+        pairs += columns**2 * (out + fan_in)
         norms += min(fan_in, rows * places) ** 3 + min(out, rows * places) ** 3
         units += out * places * rows
-    plain = STEP_SECONDS[0] + STEP_SECONDS[1] * work + STEP_SECONDS[2] * norms + STEP_SECONDS[3] * units
-    plain += STEP_SECONDS[2] * columns**3
-    return steps * plain * (1 if bits < 12 else 3 if bits < 60 else 12)
+    at_least, product, cube, unit = STEP_SECONDS
+    plain = at_least * (1 + len(graph.layers)) / 2 + product * (passes + pairs) + cube * (norms + columns**3)
+    plain += unit * units
+    fine, balls = 10 * product * passes + 6 * unit * units, 25 * product * passes + 150 * unit * units
+    needed = np.asarray(bits, float)
+    return float(len(needed) * plain + (needed > FLOAT64).sum() * fine + (needed > DOUBLED).sum() * balls)

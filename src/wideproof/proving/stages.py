@@ -330,15 +330,17 @@ def begun(job: Job, network: Network, run: Run, h: float) -> tuple[Attempt | Non
         ratio = "" if h == math.inf else f", its proof ratio is {h:.3g}"
         return None, None, [f"{why}: after {run.step} steps training is not near enough to a fit{ratio}"]
     with job.stage("certifying", "certifying from the start"):
-        took = seconds_to_follow(network.graph, run.initial, run.data.n, run.step)
-        if job.from_start is None and took > AFFORDABLE:
-            return (
-                None,
-                None,
-                [f"{why}: to follow {run.step} steps would take about {took:.0f} s, ask for it with from_start"],
-            )
-        about = _about(run, "the trained weights")
-        attempt = certify_from_start(run, sharp=job.sharp, about=about)
+        attempt = None
+        rows = run.data.n if run.recipe.batch is None else min(run.recipe.batch, run.data.n)
+        took = seconds_to_follow(network.graph, run.initial, rows, np.zeros(run.step))
+        if job.from_start or took <= AFFORDABLE:
+            attempt = certify_from_start(run, sharp=job.sharp, about=_about(run, "the trained weights"))
+        if attempt is not None and attempt.certificate is not None and attempt.certificate.start is not None:
+            took = seconds_to_follow(network.graph, run.initial, rows, attempt.certificate.start.bits)
+        if not job.from_start and took > AFFORDABLE:
+            note = f"{why}: to follow {run.step} steps takes about {took:.0f} s, ask for it with from_start"
+            return None, None, [note]
+    assert attempt is not None
     if attempt.certificate is None:
         return None, None, [f"{why}: {attempt.obstacle}"]
     verdict = verified(job, attempt, f"following {run.step} steps from the start with rigorous bounds on all rounding")
