@@ -141,7 +141,7 @@ def bent(name: str, z: Near) -> Near | None:
     """
     if name not in THIRD:
         return None
-    flat = (np.abs(z.mid) > near.REACH) & (name != "sin")
+    flat = (np.abs(z.mid) > near.REACH) & np.isfinite(z.mid) & (name != "sin")
     known = np.abs(z.mid) <= near.REACH  # what is no number is not
     inside = np.where(known, z.mid, 0.0).ravel()
     k = np.rint(inside * near.STEP)
