@@ -79,7 +79,8 @@ class Tube:
         plain = {**fixed, **{name: a.mid for name, a in state.items()}}
         ones = np.zeros((net.outputs * len(net.sites), len(x)))
         moved = Point(net, plain, x, ones, Loss("squared", "half_sum"), Norms(), {}, arb(0)).moved(self.off + apart)
-        found = contained(Anchor(net, plain, x, large=True).outputs)
+        finer, _ = _rounded({**{name: Near(a) for name, a in fixed.items()}, **self.point}, 100)
+        found = contained(Anchor(net, finer, x, large=True).outputs)
         return found + arb(0, 1) * moved
 
 
