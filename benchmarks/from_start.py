@@ -196,7 +196,9 @@ def cost(options: argparse.Namespace) -> list[dict[str, Any]]:
     for name, fixed in (("n", {"width": 256, "depth": 1}), ("width", {"n": 100, "depth": 1}),
                         ("depth", {"n": 100, "width": 256}),
                         ("steps", {"n": 100, "width": 256, "depth": 1})):  # fmt: skip
-        own = [r for r in rows if all(r[k] == v for k, v in fixed.items()) and (name == "steps" or r["steps"] == 10)]
+        own = [
+            r for r in rows if all(r.get(k) == v for k, v in fixed.items()) and (name == "steps" or r["steps"] == 10)
+        ]
         x, y = np.log([r[name] for r in own]), np.log([r["seconds"] for r in own])
         slope = np.polyfit(x, y, 1)[0]
         late = np.polyfit(x[-2:], y[-2:], 1)[0]
