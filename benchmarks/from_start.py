@@ -95,7 +95,7 @@ def trained(case: Case) -> Run:
         return wp.train(network, case.data, dataclasses.replace(recipe, steps=case.steps))
     run = wp.train(network, case.data, recipe)
     while run.step < case.steps:
-        here = certify(network, run.params, case.data, level="float64", room=0.1,
+        here = certify(network, run.params, case.data, level="float64", rooms=(0.1,),
                        step_size=None if case.batch else size)  # fmt: skip
         if here.passed:
             break

@@ -3,7 +3,7 @@ r"""Certify that gradient descent on the squared loss reaches zero from given we
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from wideproof.certificates.anchor import Anchor, measure
-from wideproof.certificates.attempt import Attempt, Level
+from wideproof.certificates.attempt import Attempt, Level, Obstacle
 from wideproof.certificates.balance import is_balanced
 from wideproof.certificates.certificate import Certificate
 from wideproof.certificates.jumps import find_jumps, has_jumps
@@ -43,7 +43,7 @@ def certify(
     step_size: float | None = None,
     target_loss: float = 1e-12,
     require_zero: bool = False,
-    room: float = 0.0,
+    rooms: Sequence[float] = (0.0,),
     about: Mapping[str, Any] | None = None,
 ) -> Attempt:
     r"""Try to prove that gradient descent on $\tfrac12 \sum (f - y)^2$ converges to a global minimum from `params`.
@@ -59,7 +59,8 @@ def certify(
     step_size : certify this one, which is below $2/(b^2 + s^2)$; by default $1/b^2$, which asks least of the network.
     target_loss : the loss, above the least one, for which steps are counted.
     require_zero : prove zero loss, or that it is impossible.
-    room : prove it for all starts so near that their residual is larger by at most this share.
+    rooms : shares, of which the first with a proof is taken: it then holds for all starts so near that their residual
+        is larger by at most that share.
     about : where the anchor comes from; it is written into the certificate.
 
     Examples
@@ -92,27 +93,38 @@ def certify(
     obstacle = no_eigenvalue(anchor, groups.x)
     if obstacle is not None:
         return Attempt(anchor, None, obstacle)
-    rho = max(anchor.residual, 1e-300) * (1 + room)
-    search = _search(anchor, network, weights, rho)
-    found = find_descent(rho, anchor.s, anchor.S, search, eta=step_size, epsilon=target_loss)
-    near = existence(anchor.s, anchor.newton, lambda radius: _constant(anchor, radius))
-    if found is None:
-        safe = None
-        if step_size is not None:
-            safe = find_descent(rho, anchor.s, anchor.S, search, epsilon=target_loss)
-        too_far = ratio_too_large(anchor, "polishing" in about)
-        obstacle = too_far if step_size is None or safe is None else step_too_large(step_size, safe)
-        return Attempt(anchor, None, obstacle, existence=near)
-    blocked = kink(anchor, found.radius)
-    if blocked is not None:
+    constant = cache(lambda radius: _constant(anchor, radius))
+    near = existence(anchor.s, anchor.newton, constant)
+
+    def look(room: float) -> Descent | Obstacle:
+        rho = max(anchor.residual, 1e-300) * (1 + room)
+        search = _search(anchor, network, weights, rho, constant)
+        found = find_descent(rho, anchor.s, anchor.S, search, eta=step_size, epsilon=target_loss)
+        if found is None:
+            safe = None
+            if step_size is not None:
+                safe = find_descent(rho, anchor.s, anchor.S, search, epsilon=target_loss)
+            too_far = ratio_too_large(anchor, "polishing" in about)
+            return too_far if step_size is None or safe is None else step_too_large(step_size, safe)
+        blocked = kink(anchor, found.radius)
+        if blocked is None:
+            return found
         if not has_jumps(anchor.graph) or anchor.lifted:
-            return Attempt(anchor, None, blocked)
+            return blocked
         found, share = find_jumps(
             anchor, weights, groups.x, counts=counts, eta=step_size, epsilon=target_loss, room=room
         )
+        return found or jumps_too_far(blocked, share)
+
+    found = look(rooms[0])
+    for room in rooms[1:]:
+        if isinstance(found, Descent):
+            break
+        found = look(room)
+    if isinstance(found, Obstacle):
+        return Attempt(anchor, None, found, existence=near if found.quantity != "kink" else None)
+    if kink(anchor, found.radius) is not None:  # units may switch on the way, which Theorem 2 does not allow
         near = None
-        if found is None:
-            return Attempt(anchor, None, jumps_too_far(blocked, share))
     claims = descent_claims(found, near) | {"rho": max(anchor.residual, 1e-300)}
     if groups.repeated:
         low, high = groups.least_loss
@@ -134,11 +146,14 @@ def _constant(anchor: Anchor, radius: float) -> float:
 
 
 def _search(
-    anchor: Anchor, network: Network, params: Mapping[str, np.ndarray], rho: float
+    anchor: Anchor,
+    network: Network,
+    params: Mapping[str, np.ndarray],
+    rho: float,
+    constant: Callable[[float], float],
 ) -> Callable[[float], Staircase | None]:
     """Return the search for radii: balls, and where they fail the nested sets."""
     known = cache(lambda: nested_sets(anchor, network, params))
-    constant = cache(lambda radius: _constant(anchor, radius))
 
     def search(pull: float) -> Staircase | None:
         stairs = climb(rho, pull, constant)

@@ -79,16 +79,11 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
         )
     batches = batches_of(run)
     step_size = run.step_size if batches is None else None
-    tried = None
-    for room in ROOMS:
-        tried = certify(run.network, run.params, run.data, room=room, step_size=step_size, **options)
-        if tried.passed:
-            break
-    assert tried is not None
+    tried = certify(run.network, run.params, run.data, rooms=ROOMS, step_size=step_size, **options)
     made, found, anchor = tried.certificate, tried.descent, tried.anchor
     if made is None or found is None or anchor is None:
         return tried
-    distance = room * anchor.residual / (found.b + found.s) * (1 - 1e-9)
+    distance = (found.rho - anchor.residual) / (found.b + found.s) * (1 - 1e-9)
     start, obstacle = _start(run, batches, distance)
     if start is None:
         return dataclasses.replace(tried, certificate=None, descent=None, obstacle=obstacle)
