@@ -28,9 +28,10 @@ from wideproof_verify.arithmetic import (
     spectral_norm,
 )
 from wideproof_verify.bounds import Bounds
-from wideproof_verify.following import Loss, LostError, Tube, contained, follow
+from wideproof_verify.following import LostError, Tube, follow
 from wideproof_verify.graphs import is_number, require
 from wideproof_verify.jumps import halve
+from wideproof_verify.losses import Loss, contained
 from wideproof_verify.near import Near, close
 from wideproof_verify.networks import Anchor
 from wideproof_verify.reading import Certificate

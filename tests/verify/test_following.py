@@ -12,11 +12,13 @@ from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
 from tests.verify import making, stated
 from wideproof.training.losses import MarginLoss, get_loss
-from wideproof_verify import following
+from wideproof_verify import following, growth
 from wideproof_verify.activations import ACTIVATIONS
 from wideproof_verify.arithmetic import largest, norm
-from wideproof_verify.following import LOSSES, Loss, LostError, Norms, Point, Tube, bent, contained, follow
+from wideproof_verify.following import LostError, Tube, follow
 from wideproof_verify.graphs import Network, build
+from wideproof_verify.growth import Norms, Point, bent
+from wideproof_verify.losses import LOSSES, Loss, contained
 from wideproof_verify.near import Near
 from wideproof_verify.networks import Anchor
 from wideproof_verify.reading import Start
@@ -134,7 +136,7 @@ def test_losses_are_those_of_training():
         assert 0.9 * curvature <= steep.max() <= curvature * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("name", following.THIRD)
+@pytest.mark.parametrize("name", growth.THIRD)
 def test_second_derivatives_of_activations(name):
     """σ'' by polynomials holds the difference quotient of σ' in balls; where z is no number it holds all."""
     rng = np.random.default_rng(3)
