@@ -18,6 +18,7 @@ from wideproof.cli.check import check_command, cite_command, errata_command
 from wideproof.cli.doctor import doctor_command
 from wideproof.cli.follow import follow_command
 from wideproof.cli.gram import gram_command
+from wideproof.cli.lab import lab_command
 from wideproof.cli.listing import data_command, losses_command, networks_command
 from wideproof.cli.plan import plan_command
 from wideproof.cli.prove import predict_command, prove_command
@@ -48,6 +49,7 @@ app.command("train")(train_command)
 app.command("resume")(resume_command)
 app.command("show")(show_command)
 app.command("follow")(follow_command)
+app.command("lab")(lab_command)
 app.command("gram")(gram_command)
 app.command("check")(check_command)
 app.command("errata")(errata_command)

@@ -10,4 +10,5 @@ from wideproof.proving.models import certify_model as certify_model
 from wideproof.proving.predictor import Predictor as Predictor
 from wideproof.proving.proof import Proof as Proof
 from wideproof.proving.proof import Ratio as Ratio
+from wideproof.proving.runs import prove_run as prove_run
 from wideproof.proving.stages import prove as prove

@@ -310,10 +310,15 @@ def _gentler(job: Job, start: Run, first: Attempt) -> Run:
 
 
 def _look(run: Run, attempt: Attempt) -> _Look:
+    return _Look(look_at(run, attempt), attempt)
+
+
+def look_at(run: Run, attempt: Attempt) -> Ratio:
+    """Return the proof ratio of a run where it stands, and what it is made of."""
     assert attempt.anchor is not None
     blocked = attempt.obstacle is not None and attempt.obstacle.quantity == "kink"
     h = max(attempt.h, 0.5) if blocked else attempt.h
-    return _Look(Ratio(run.step, attempt.anchor.residual, attempt.anchor.s, h, _moved(run)), attempt)
+    return Ratio(run.step, attempt.anchor.residual, attempt.anchor.s, h, _moved(run))
 
 
 def _moved(run: Run) -> float:

@@ -13,7 +13,9 @@ from wideproof.training.recording import Measure as Measure
 from wideproof.training.recording import State as State
 from wideproof.training.run import Run as Run
 from wideproof.training.step_size import step_size_for as step_size_for
+from wideproof.training.stepping import Stepper as Stepper
 from wideproof.training.train import Progress as Progress
+from wideproof.training.train import begin as begin
 from wideproof.training.train import extend as extend
 from wideproof.training.train import resume as resume
 from wideproof.training.train import train as train

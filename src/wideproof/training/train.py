@@ -279,9 +279,9 @@ def _drive(
         raise InputError(f"{', '.join(taken)} is recorded in any case: choose another name in `record`")
     lead, batched = runs[0], len(runs) > 1
     recipe, unit, thinning = lead.recipe, lead.record_unit, lead.recipe.record_every == 0
-    problem, carry = _arrays(runs, batched)
+    problem, carry = arrays(runs, batched)
     static = static_part(recipe, lead.data.n)
-    shapes = record_shapes(lead.network, static, lead.data.task, measures, *_arrays_of_one(carry, problem, batched))
+    shapes = record_shapes(lead.network, static, lead.data.task, measures, *arrays_of_one(carry, problem, batched))
     capacity = capacity_for(shapes)
     chunk = compiled(lead.network, static, lead.data.task, tuple(measures.items()), capacity, batched)
     seen: list[list[tuple[np.ndarray, dict[str, np.ndarray]]]] = [[] for _ in runs]
@@ -290,11 +290,11 @@ def _drive(
     with stop_request() as stop_requested:
         step = lead.step
         carry, _ = chunk(
-            carry, problem, _limits(recipe, step, unit, 1)
+            carry, problem, limits_for(recipe, step, unit, 1)
         )  # no step yet: compiles, so that `seconds` does not
         while True:
             chunk_end = min(step + min(length, (capacity - 1) * stride(step, unit, thinning)), recipe.steps + 1)
-            limits = _limits(recipe, chunk_end, unit, recipe.check_unit(lead.data.n))
+            limits = limits_for(recipe, chunk_end, unit, recipe.check_unit(lead.data.n))
             began = time.perf_counter()
             carry, records = chunk(carry, problem, limits)
             status = np.atleast_1d(np.asarray(carry.status))
@@ -309,7 +309,7 @@ def _drive(
             over = bool((status != Status.RUNNING).all()) or stop_requested()
             if over or (folder and time.perf_counter() - saved >= checkpoint_seconds):
                 now = jax.device_get(carry)
-                runs = [_gather(run, now, seen[i], i if batched else None, seconds) for i, run in enumerate(runs)]
+                runs = [gather(run, now, seen[i], i if batched else None, seconds) for i, run in enumerate(runs)]
                 seen = [[] for _ in runs]
                 if folder:
                     save_state(folder, runs[0])
@@ -319,14 +319,14 @@ def _drive(
             length = int(np.clip(length * CHUNK_SECONDS / max(elapsed, 1e-9), 1, 8 * length))
 
 
-def _limits(recipe: Recipe, chunk_end: int, unit: int, check_unit: int) -> Limits:
+def limits_for(recipe: Recipe, chunk_end: int, unit: int, check_unit: int) -> Limits:
     target = -np.inf if recipe.target_loss is None else recipe.target_loss
     whole = [jnp.asarray(value, jnp.int64) for value in (chunk_end, recipe.steps, unit, check_unit)]
     real = [jnp.asarray(value, recipe.precision) for value in (target, recipe.divergence_factor)]
     return Limits(whole[0], whole[1], whole[2], whole[3], real[0], real[1])
 
 
-def _arrays(runs: list[Run], batched: bool) -> tuple[Problem, Carry]:
+def arrays(runs: list[Run], batched: bool) -> tuple[Problem, Carry]:
     """Lay out the arrays of the compiled loop, stacked over runs if there are several, and move them at once."""
     lead, precision = runs[0], np.dtype(runs[0].recipe.precision)
 
@@ -354,7 +354,7 @@ def _arrays(runs: list[Run], batched: bool) -> tuple[Problem, Carry]:
     )
 
 
-def _arrays_of_one(carry: Carry, problem: Problem, batched: bool) -> tuple[Carry, Problem]:
+def arrays_of_one(carry: Carry, problem: Problem, batched: bool) -> tuple[Carry, Problem]:
     """Return the shapes of one run of a batch."""
     if not batched:
         return carry, problem
@@ -367,7 +367,7 @@ def _lane(tree: Any, i: int | None) -> Any:
     return tree if i is None else jax.tree.map(lambda leaf: leaf[i], tree)
 
 
-def _gather(
+def gather(
     run: Run,
     carry: Carry,
     seen: list[tuple[np.ndarray, dict[str, np.ndarray]]],

@@ -1,0 +1,167 @@
+"""What the bench shows of a network: where it stands on the way to a proof, what was predicted, what it computes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from wideproof.certificates.anchor import DENSE
+from wideproof.certificates.attempt import Attempt
+from wideproof.certificates.certifying import certify
+from wideproof.certificates.passes import run as forward
+from wideproof.data import AnyDataset, apply
+from wideproof.data.repeats import distinct
+from wideproof.kernels import limit_gram, predict
+from wideproof.networks import Network
+from wideproof.training import Run
+
+CELLS = 160  # rows of the Gram matrix that a page draws
+GRID = 41  # points of the plane along each axis
+LINE = 201
+HORIZON = 10**7  # steps that a predicted curve goes on for
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    r"""Where a network stands at one step.
+
+    Attributes
+    ----------
+    h, residual, s, constant : the proof ratio $h = \Lambda \rho / s^2$ and what it is made of.
+    largest : $\lambda_{\max}$ of the Gram matrix. `top` : $\eta \lambda_{\max}$, which is stable below 2.
+    moved, relative : the distance from the start, and the same in lengths of the weights there.
+    flipped : the share of pre-activations whose sign is another than at the start.
+    eigenvalues : of the Gram matrix, falling. `gram` : its correlations, at most `CELLS` examples of it.
+    obstacle : why there is no proof here, in one sentence.
+    """
+
+    step: int
+    h: float
+    residual: float
+    s: float
+    constant: float
+    largest: float
+    top: float
+    moved: float
+    relative: float
+    flipped: float
+    eigenvalues: np.ndarray
+    gram: np.ndarray
+    obstacle: str
+    attempt: Attempt
+
+
+def look(run: Run, signs: list[np.ndarray]) -> Look:
+    """Measure a run where it stands; `signs` are those of its pre-activations at the start.
+
+    All of it is ordinary arithmetic: good for a meter, not for a proof.
+    """
+    network, data = run.network, run.data
+    attempt = certify(network, run.params, data, level="float64")
+    anchor = attempt.anchor
+    if anchor is None:
+        raise ValueError("these examples contradict each other, so there is nothing to measure")
+    eigenvalues, cells = np.zeros(0), np.zeros((0, 0))
+    if not anchor.lean:
+        matrix = (anchor.gram.mid + anchor.gram.mid.T) / 2
+        eigenvalues = np.linalg.eigvalsh(matrix)[::-1]
+        cells = _correlations(matrix, anchor.outputs)
+    largest = float(eigenvalues[0]) if len(eigenvalues) else anchor.S**2
+    moved, size = _moved(run)
+    now = signs_of(network, run.params, data)
+    flipped = np.mean([np.mean(a != b) for a, b in zip(now, signs, strict=True)])
+    constant = attempt.h * anchor.s**2 / anchor.residual if anchor.residual > 0 and anchor.s > 0 else math.nan
+    obstacle = "" if attempt.obstacle is None else str(attempt.obstacle)
+    return Look(
+        run.step, attempt.h, anchor.residual, anchor.s, constant, largest, run.step_size * largest, moved,
+        moved / size if size else math.nan, float(flipped), eigenvalues, cells, obstacle, attempt,
+    )  # fmt: skip
+
+
+def _correlations(matrix: np.ndarray, outputs: int) -> np.ndarray:
+    """The first output's part of the matrix with ones on the diagonal, of at most `CELLS` examples."""
+    rows = np.arange(0, len(matrix), outputs)
+    rows = rows[:: -(-len(rows) // CELLS)]
+    size = np.sqrt(np.maximum(np.diagonal(matrix)[rows], 1e-300))
+    return matrix[np.ix_(rows, rows)] / np.outer(size, size)
+
+
+def _moved(run: Run) -> tuple[float, float]:
+    """The distance of the trained weights from their start, and the length of the start."""
+    pairs = [(np.asarray(run.params[k], float), np.asarray(run.initial[k], float)) for k in run.network.trained_names]
+    return (math.sqrt(sum(float(np.square(a - b).sum()) for a, b in pairs)),
+            math.sqrt(sum(float(np.square(b).sum()) for _, b in pairs)))  # fmt: skip
+
+
+def signs_of(network: Network, params: dict[str, np.ndarray], data: AnyDataset) -> list[np.ndarray]:
+    """Return for each layer which pre-activations are positive."""
+    return [z.mid > 0 for z in forward(network.graph, params, data.x, tracked=False).z]
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The loss that a fixed Gram matrix foretells, from the step `origin` on."""
+
+    origin: int
+    steps: np.ndarray
+    loss: np.ndarray
+
+
+def foretell(found: Look, run: Run) -> Forecast | None:
+    """Return the loss that the Gram matrix of a look predicts for gradient descent from there."""
+    anchor = found.attempt.anchor
+    if anchor is None or anchor.lean or run.step_size == 0:
+        return None
+    errors = anchor.errors.mid
+    course = predict(anchor.gram.mid, np.zeros(errors.shape), errors, run.step_size)
+    steps = np.unique(np.round(np.concatenate([np.arange(64), np.geomspace(64, HORIZON, 700)])))
+    loss = course.loss(steps) + distinct(run.data).least_loss[0]
+    known = np.isfinite(loss)
+    return Forecast(found.step, steps[known] + found.step, loss[known])
+
+
+def grid_of(data: AnyDataset) -> np.ndarray | None:
+    """Return the points at which a function of one or two numbers is drawn; `None` for other data."""
+    if data.x.ndim != 2 or data.x.shape[1] > 2:
+        return None
+    if data.x.shape[1] == 1:
+        return np.linspace(-1, 1, LINE)[:, None]
+    axis = np.linspace(-1, 1, GRID)
+    return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+
+
+class Twin:
+    r"""The infinitely wide network, trained on the same examples with the same step size, from the mean start 0.
+
+    Its outputs after k steps are those of regression with the limit of the Gram matrix, stopped early. The read-out's
+    scale multiplies the parts of the hidden weights.
+    """
+
+    def __init__(self, run: Run, grid: np.ndarray | None, scale: float = 1.0):
+        network, data = run.network, run.data
+        if data.n > DENSE or network.data_kind != "vectors":
+            raise ValueError("the infinitely wide network is drawn for a moderate number of vectors")
+        self._names, self._scale, self._network = network.trained_names, scale, network
+        matrix = self._kernel(data.x, None)
+        start = np.zeros(data.y.shape)
+        self.course = predict(matrix, data.y, start, run.step_size) if run.step_size > 0 else None
+        self._cross = None if grid is None else self._kernel(apply(data.preparation, grid), data.x)
+
+    def _kernel(self, x: np.ndarray, other: np.ndarray | None) -> np.ndarray:
+        found = limit_gram(self._network, x, other, by_weight=True)
+        read_out = self._network.graph.read_out
+        return sum(np.asarray(part) * (1.0 if name == read_out else self._scale**2)
+                   for name, part in found.blocks.items())  # type: ignore[return-value]  # fmt: skip
+
+    def loss(self, steps: np.ndarray) -> np.ndarray:
+        """Return the loss after each number of steps."""
+        return np.full(len(steps), np.nan) if self.course is None else self.course.loss(steps)
+
+    def outputs(self, step: int) -> np.ndarray | None:
+        """Return the first output on the grid after `step` steps."""
+        if self._cross is None or self.course is None:
+            return None
+        shape = (len(self._cross), *self.course.targets.shape[1:])
+        return self.course.outputs_at(self._cross, np.zeros(shape), step).reshape(len(self._cross), -1)[:, 0]

@@ -1,0 +1,296 @@
+"""The lab's web server: one page, one socket for each tab, and a guard in front of both.
+
+Whoever opens a page of this server must know the token, once: it becomes a cookie that only this server gets. Requests
+whose Host is another name, or whose Origin is another page, are refused, so that neither a rebound name nor a foreign
+page can talk to it. Each tab has a worker, a process of its own, which ends with the tab.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from wideproof.lab import rooms
+from wideproof.lab.settings import FILES
+
+STATIC = Path(__file__).parent / "static"
+MOST_TABS = 8
+MOST_UPLOAD = 32 << 20  # bytes of a table
+MOST_COMMAND = 1 << 17  # bytes of a message from a page
+PAGE = {
+    "content-security-policy": (
+        "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'; object-src 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+REPORT = {
+    **PAGE,
+    "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+}
+
+
+class Lab:
+    """What the server knows: where it may write, who may enter, which tabs are open."""
+
+    def __init__(self, folder: Path, names: set[str], port: int, token: str | None = None):
+        self.folder, self.port, self.token = folder, port, token or secrets.token_urlsafe(24)
+        self.names, self.cookie = names, f"wideproof-lab-{port}"
+        self.work = Path(tempfile.mkdtemp(prefix="wideproof-lab-"))
+        self.tabs: set[asyncio.subprocess.Process] = set()
+
+    @property
+    def hosts(self) -> set[str]:
+        """The values of the Host header that are this server's."""
+        return {f"{name}:{self.port}" for name in self.names} | (self.names if self.port == 80 else set())
+
+    def knows(self, given: str | None) -> bool:
+        """Return whether this is the token."""
+        return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
+
+    def close(self) -> None:
+        """End all workers and remove what was not kept."""
+        for worker in list(self.tabs):
+            _end(worker)
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+class Guard:
+    """Lets in what comes from this server's own pages, with the token."""
+
+    def __init__(self, app: ASGIApp, lab: Lab):
+        self.app, self.lab = app, lab
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with a sentence, or pass the request on."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).close(1008, refusal[:120])
+        else:
+            await PlainTextResponse(refusal + "\n", 403, PAGE)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> str | None:
+        headers = Headers(scope=scope)
+        if headers.get("host") not in self.lab.hosts:
+            return "this server answers under its own name only: open the address that `wideproof lab` printed"
+        origin, changes = headers.get("origin"), scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
+        if (origin is not None or changes) and origin != f"http://{headers.get('host')}":
+            return "this server talks to its own pages only"
+        request = Request(scope) if scope["type"] == "http" else None
+        if request is not None and scope["path"] == "/" and self.lab.knows(request.query_params.get("token")):
+            return None
+        cookies = headers.get("cookie", "")
+        found = re.search(rf"(?:^|;\s*){re.escape(self.lab.cookie)}=([^;]*)", cookies)
+        if not self.lab.knows(found.group(1) if found else None):
+            return "this page needs a token: open the whole address that `wideproof lab` printed"
+        return None
+
+
+def make_app(lab: Lab) -> Starlette:
+    """Return the application."""
+
+    async def home(request: Request) -> Response:
+        if "token" in request.query_params:  # it goes into a cookie, and out of the address
+            answer = RedirectResponse("/", 303, PAGE)
+            answer.set_cookie(lab.cookie, lab.token, httponly=True, samesite="strict")
+            return answer
+        return FileResponse(STATIC / "index.html", headers=PAGE)
+
+    async def upload(request: Request) -> Response:
+        name = request.query_params.get("name", "")
+        suffix = Path(name).suffix.lower()
+        if suffix not in FILES:
+            return _sorry(f"a table is one of {', '.join(FILES)}: {name[:60]!r} is not", 415)
+        uploads = lab.work / "uploads"
+        uploads.mkdir(exist_ok=True)
+        identity = secrets.token_hex(8)
+        plain = re.sub(r"[^A-Za-z0-9_.]+", "_", Path(name).stem)[:40]
+        place = uploads / f"{identity}-{plain}{suffix}"
+        if not await receive_file(request, place, MOST_UPLOAD):
+            return _sorry(f"a table is at most {MOST_UPLOAD >> 20} MB: this one is larger", 413)
+        try:
+            columns = await asyncio.to_thread(rooms.columns_of, place)
+        except rooms.InputError as error:
+            place.unlink()
+            return _sorry(str(error), 422)
+        return JSONResponse({"id": identity, "name": plain, "columns": columns}, headers=PAGE)
+
+    async def proof_file(request: Request) -> Response:
+        tab, name, which = (request.path_params[key] for key in ("tab", "name", "file"))
+        folder = rooms.inside(lab.work / "tabs", f"{tab}/{name}")
+        if folder is None:
+            return _sorry("there is no such proof", 404)
+        return await proof_answer(folder, which)
+
+    async def proof_answer(folder: Path, which: str) -> Response:
+        if which == "report.html" and (folder / which).is_file():
+            return FileResponse(folder / which, headers=REPORT)
+        if which == "certificate.zip" and (folder / "certificate").is_dir():
+            content = await asyncio.to_thread(rooms.zipped, folder / "certificate")
+            given = {"content-disposition": f'attachment; filename="{folder.name}-certificate.zip"'}
+            return Response(content, media_type="application/zip", headers=PAGE | given)
+        return _sorry("there is no such file", 404)
+
+    async def keep(request: Request) -> Response:
+        tab, name = request.path_params["tab"], request.path_params["name"]
+        folder = rooms.inside(lab.work / "tabs", f"{tab}/{name}")
+        if folder is None:
+            return _sorry("there is no such proof", 404)
+        kept = await asyncio.to_thread(rooms.keep, folder, lab.folder)
+        return JSONResponse({"folder": str(kept)}, headers=PAGE)
+
+    async def socket(websocket: WebSocket) -> None:
+        await serve_tab(lab, websocket)
+
+    routes = [
+        Route("/", home),
+        Route("/upload", upload, methods=["POST"]),
+        Route("/tabs/{tab}/{name}/keep", keep, methods=["POST"]),
+        Route("/tabs/{tab}/{name}/{file}", proof_file),
+        *rooms.routes(lab, proof_answer),
+        WebSocketRoute("/socket", socket),
+        Mount("/static", _Static(directory=STATIC)),
+    ]
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        lab.close()
+
+    app = Starlette(routes=routes, lifespan=lifespan)
+    app.add_middleware(Guard, lab=lab)  # pyright: ignore[reportArgumentType]
+    return app
+
+
+class _Static(StaticFiles):
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        answer = super().file_response(*arguments, **options)
+        answer.headers.update(PAGE)
+        return answer
+
+
+def _sorry(text: str, code: int) -> Response:
+    return JSONResponse({"error": text}, code, headers=PAGE)
+
+
+async def receive_file(request: Request, place: Path, most: int) -> bool:
+    """Write a request's body to a file; return `False`, and leave none, where it is larger than `most` bytes."""
+    if int(request.headers.get("content-length") or 0) > most:
+        return False
+    size = 0
+    with place.open("wb") as file:
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                break
+            file.write(part)
+    if size > most:
+        place.unlink()
+    return size <= most
+
+
+async def serve_tab(lab: Lab, websocket: WebSocket) -> None:
+    """Give a tab its worker, and carry messages between the two until one of them is gone."""
+    await websocket.accept()
+    if len(lab.tabs) >= MOST_TABS:
+        await websocket.close(1013, f"{MOST_TABS} tabs are open already: close one of them")
+        return
+    tab = secrets.token_hex(8)
+    while True:
+        worker = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "wideproof.lab.worker", str(lab.work / "uploads"), str(lab.work / "tabs" / tab),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        )  # fmt: skip
+        lab.tabs.add(worker)
+        outward = asyncio.create_task(_outward(worker, websocket, tab))
+        inward = asyncio.create_task(_inward(worker, websocket))
+        try:
+            await asyncio.wait({outward, inward}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            _end(worker)
+            lab.tabs.discard(worker)
+            for task in (outward, inward):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect, ConnectionError, RuntimeError):
+                    await task
+        code = await worker.wait()
+        if inward.done() and not inward.cancelled():  # the tab was closed
+            shutil.rmtree(lab.work / "tabs" / tab, ignore_errors=True)
+            return
+        why = f"the process that trained was lost ({_how(code)}): a new one has been started, press reset"
+        try:
+            await websocket.send_text(json.dumps({"kind": "lost", "text": why}))
+        except (WebSocketDisconnect, RuntimeError):
+            return
+
+
+async def _outward(worker: asyncio.subprocess.Process, websocket: WebSocket, tab: str) -> None:
+    assert worker.stdout is not None
+    await websocket.send_text(json.dumps({"kind": "tab", "tab": tab}))
+    with contextlib.suppress(asyncio.IncompleteReadError):
+        while True:
+            (length,) = struct.unpack("<I", await worker.stdout.readexactly(4))
+            await websocket.send_bytes(await worker.stdout.readexactly(length))
+
+
+async def _inward(worker: asyncio.subprocess.Process, websocket: WebSocket) -> None:
+    assert worker.stdin is not None
+    while True:
+        message = await websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        text = message.get("text")
+        try:
+            command = json.loads(text) if text is not None and len(text) <= MOST_COMMAND else None
+        except (ValueError, RecursionError):
+            command = None
+        if not isinstance(command, dict):
+            await websocket.send_text(json.dumps({"kind": "error", "text": "this message was no command: ignored"}))
+            continue
+        with contextlib.suppress(ConnectionError):
+            worker.stdin.write(json.dumps(command).encode() + b"\n")
+            await worker.stdin.drain()
+
+
+def _end(worker: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(worker.pid, signal.SIGKILL)
+
+
+def _how(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+
+
+Answer = Callable[[Path, str], Awaitable[Response]]

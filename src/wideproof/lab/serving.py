@@ -1,0 +1,67 @@
+"""Start the lab's server and open its page."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+from wideproof.errors import InputError
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    folder: str | Path = "proofs",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    browser: bool = True,
+    token: str | None = None,
+    tell: Callable[[str], None] = print,
+) -> None:
+    """Serve the lab until Ctrl-C.
+
+    Parameters
+    ----------
+    folder : where proofs lie, and where those are put that somebody keeps.
+    host, port : where to listen; by default only this machine can reach it, at a free port.
+    browser : open the page.
+    token : what the address must contain; by default a new one each time.
+    """
+    try:
+        import uvicorn
+
+        from wideproof.lab.server import Lab, make_app
+    except ImportError as error:
+        raise InputError(
+            f"the lab needs {error.name}, which is not installed: pip install 'wideproof[lab]'"
+        ) from None
+    try:
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise InputError(
+            f"the lab cannot listen at {host}, port {port} ({error.strerror}): choose another one with --port"
+        ) from None
+    port = listening.getsockname()[1]
+    lab = Lab(Path(folder), {host, *LOCAL, "[::1]"} - {"::1"}, port, token)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{port}/?token={lab.token}"
+    if host not in LOCAL:
+        tell(f"Warning: the lab listens at {host}, so others can reach it who know the token; nothing is encrypted.")
+    tell(f"The lab is open at\n\n    {address}\n\nCtrl-C ends it.")
+    settings = uvicorn.Config(
+        make_app(lab), log_level="warning", access_log=False, ws="websockets-sansio", ws_max_size=1 << 18,
+        timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    server = uvicorn.Server(settings)
+    if browser:
+        webbrowser.open(address)
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        lab.close()
+        listening.close()

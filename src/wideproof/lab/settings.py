@@ -1,0 +1,156 @@
+"""The state of the bench: what the page may ask for, checked, and what it means to the library."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wideproof.data import AnyDataset, Dataset, load, prepare
+from wideproof.errors import InputError
+from wideproof.lab.planes import is_line, plane
+from wideproof.networks import NETWORKS, Network, build
+from wideproof.training import Recipe, Run, begin
+
+FITTED = 1e-22  # of the first loss: what is left then is rounding
+FILES = ".csv", ".tsv", ".txt"
+Whole = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class DataSettings(_Strict):
+    """Which examples: points, a bundled or generated set, or a file that was dropped onto the page."""
+
+    kind: Literal["points", "bundled", "generator", "file"] = "points"
+    name: Annotated[str, Field(max_length=200)] = "circles"
+    n: Annotated[int, Field(ge=2, le=5000)] = 40
+    noise: Annotated[float, Field(ge=0, le=1)] = 0.1
+    seed: Whole = 0
+    classes: Annotated[str, Field(max_length=200)] = ""
+    target: Annotated[str, Field(max_length=200)] = ""
+    prepare: Annotated[str, Field(max_length=200)] = "auto"
+    points: Annotated[list[tuple[float, float, float]], Field(max_length=500)] | None = None
+
+
+class NetworkSettings(_Strict):
+    """One network and how it is trained.
+
+    Attributes
+    ----------
+    scale : multiplies the read-out weights at the start: large is lazy, small learns features.
+    step : the step size as a multiple of 2/λmax of the Gram matrix at the start.
+    """
+
+    name: Annotated[str, Field(max_length=40)] = "fully-connected"
+    width: Annotated[int, Field(ge=1, le=8192)] = 256
+    depth: Annotated[int, Field(ge=1, le=30)] = 2
+    activation: Annotated[str, Field(max_length=20)] = "tanh"
+    trained: Literal["all", "hidden", "output"] = "all"
+    scale: Annotated[float, Field(gt=0, le=1000)] = 1.0
+    step: Annotated[float, Field(ge=0, le=8)] = 0.5
+    batch: Annotated[int, Field(ge=0, le=5000)] = 0
+    seed: Whole = 0
+
+
+class Settings(_Strict):
+    """All of the bench."""
+
+    data: DataSettings = DataSettings()
+    networks: Annotated[list[NetworkSettings], Field(min_length=1, max_length=2)] = [NetworkSettings()]
+
+
+def read(value: Any, model: type[BaseModel] = Settings) -> Any:
+    """Return the settings that a page sent; say which one is wrong.
+
+    >>> read({"networks": [{"width": 0}]})
+    Traceback (most recent call last):
+    wideproof.errors.InputError: networks.0.width: Input should be greater than or equal to 1, got 0
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the settings"
+        raise InputError(f"{where}: {first['msg']}, got {str(first['input'])[:60]}") from None
+
+
+def raw_data(asked: DataSettings, kind: str, uploads: Path | None = None) -> AnyDataset:
+    """Return the examples as they come, for networks that take `kind` ("vectors", "images" or "sequences")."""
+    if asked.kind == "points":
+        if kind != "vectors":
+            raise InputError(f"points are vectors, and this network takes {kind}: choose digits, or another network")
+        rows = plane(asked.name, asked.n, asked.noise, asked.seed) if asked.points is None else np.array(asked.points)
+        if is_line(asked.name):
+            return Dataset(rows[:, :1], rows[:, 1], "regression", asked.name)
+        return Dataset(rows[:, :2], np.where(rows[:, 2] > 0, 1.0, -1.0), "binary", asked.name)
+    if asked.kind == "generator":
+        return load(asked.name, seed=asked.seed)
+    classes = [part.strip() for part in asked.classes.split(",") if part.strip()] or None
+    if asked.kind == "bundled":
+        own = kind if asked.name.startswith("digits") else None
+        numbers = [int(c) if c.isdigit() else c for c in classes] if classes else None
+        return load(asked.name, classes=numbers, limit=asked.n, kind=own)  # pyright: ignore[reportArgumentType]
+    if uploads is None or not re.fullmatch(r"[0-9a-f]{16}", asked.name):
+        raise InputError("this file is not here any more: drop it onto the page again")
+    found = [path for path in sorted(uploads.glob(f"{asked.name}*")) if path.suffix in FILES]
+    if not found:
+        raise InputError("this file is not here any more: drop it onto the page again")
+    own = None if kind == "vectors" else kind
+    name = found[0].stem.partition("-")[2] or "table"
+    return load(found[0], asked.target or None, classes=classes, limit=asked.n, kind=own, name=name)  # pyright: ignore[reportArgumentType]
+
+
+def usual_preparation(data: AnyDataset, asked: DataSettings, network: str) -> str:
+    """Return the steps that suit such data and such a network, where nobody says otherwise."""
+    kind = NETWORKS[network].data_kind if network in NETWORKS else "vectors"
+    if kind != "vectors":
+        return {"images": "unit", "sequences": "pad"}[kind]
+    if asked.kind == "generator":
+        return ""
+    first = "sphere(4)" if asked.kind == "points" else "whiten,unit" if asked.name == "digits" else "whiten,sphere(4)"
+    return f"{first},scale_targets" if data.task == "regression" and asked.kind == "file" else first
+
+
+def ready_data(asked: DataSettings, network: str, uploads: Path | None = None) -> tuple[AnyDataset, AnyDataset]:
+    """Return the examples as they come and as the network gets them."""
+    if network not in NETWORKS:
+        raise InputError(f"there is no network {network!r}: choose one of {', '.join(NETWORKS)}")
+    raw = raw_data(asked, NETWORKS[network].data_kind, uploads)
+    steps = usual_preparation(raw, asked, network) if asked.prepare == "auto" else asked.prepare
+    steps = "" if steps == "none" else steps
+    return raw, prepare(raw, steps) if steps else raw
+
+
+def build_network(asked: NetworkSettings, data: AnyDataset) -> Network:
+    """Return the network for these data; options that it does not have are left out."""
+    from dataclasses import fields
+
+    if asked.name not in NETWORKS:
+        raise InputError(f"there is no network {asked.name!r}: choose one of {', '.join(NETWORKS)}")
+    kind = NETWORKS[asked.name]
+    known = {field.name for field in fields(kind)}
+    options: dict[str, object] = {"width": asked.width, "depth": asked.depth, "activation": asked.activation}
+    if asked.trained != "all":
+        if asked.trained not in kind.groups:
+            raise InputError(f"{asked.name} has the parts {', '.join(kind.groups)}: train one of them, or all")
+        options["trained"] = (asked.trained,)
+    made = {key: value for key, value in options.items() if key in known}
+    return build(asked.name, data.input_shape, data.target_shape, **made)
+
+
+def begin_run(asked: NetworkSettings, network: Network, data: AnyDataset) -> Run:
+    """Return the run at step 0: the paper's start with its read-out scaled, and the step size that was asked for."""
+    weights = {name: np.asarray(weight, np.float64) for name, weight in network.init(asked.seed).items()}
+    weights[network.graph.read_out] = weights[network.graph.read_out] * asked.scale
+    batch = asked.batch if 0 < asked.batch < data.n else None
+    rule = Recipe(constant=2 * asked.step or 1.0, batch=batch, seed=asked.seed, record_every=1, steps=10**12)
+    run = begin(network, data, rule, weights)
+    if asked.step == 0:
+        run = begin(network, data, Recipe(**{**rule.to_config(), "step_size": 0.0}), weights)
+    return run

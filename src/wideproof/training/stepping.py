@@ -1,0 +1,112 @@
+"""A run taken a few steps at a time, by somebody who looks on, and who may change the step size or the data."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wideproof.data import AnyDataset
+from wideproof.errors import InputError
+from wideproof.precision import double
+from wideproof.training.loop import Status, compiled, record_shapes, static_part
+from wideproof.training.recording import capacity_for, read
+from wideproof.training.run import Run
+from wideproof.training.train import arrays, gather, limits_for
+
+
+class Stepper:
+    """Takes the steps of `train`, bit for bit, when it is told to.
+
+    `run` is the run as it stands. Every step is recorded whose whole loss is evaluated (`Recipe.record_every`).
+
+    Examples
+    --------
+    >>> from wideproof.data import load
+    >>> from wideproof.networks import FullyConnected
+    >>> from wideproof.training import Recipe, begin, train
+    >>> data, network = load("sphere:n=4,d=3,separation=0.5,seed=1"), FullyConnected(3, 32, 1)
+    >>> stepper = Stepper(begin(network, data, Recipe(steps=20)))
+    >>> stepper.advance(5)[0].tolist()
+    [0, 1, 2, 3, 4]
+    >>> bool(stepper.advance(100)[1]["loss"][-1] == train(network, data, Recipe(steps=20)).loss)
+    True
+    """
+
+    @double
+    def __init__(self, run: Run):
+        self._run, self._seen, self._seconds = run, [], run.seconds
+        self._problem, self._carry = arrays([run], batched=False)
+        static = static_part(run.recipe, run.data.n)
+        self._shapes = record_shapes(run.network, static, run.data.task, {}, self._carry, self._problem)
+        self._capacity = capacity_for(self._shapes)
+        self._chunk = compiled(run.network, static, run.data.task, (), self._capacity)
+        self._steps, self._over = run.step, run.status is not Status.RUNNING
+
+    @property
+    def step(self) -> int:
+        """How many steps have been taken."""
+        return self._steps
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended: it reached its target or its limit, or diverged."""
+        return self._over
+
+    @property
+    def longest(self) -> int:
+        """How many steps `advance` can take at once and record each of them."""
+        return self._capacity - 1
+
+    @double
+    def advance(self, steps: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Take at most `steps` steps; return those that were recorded, and loss and error before each of them."""
+        if steps < 1:
+            raise InputError(f"a run advances by at least one step, got {steps}")
+        recipe, run = self._run.recipe, self._run
+        end = min(self._steps + min(steps, self.longest), recipe.steps + 1)
+        if self._over:
+            return np.zeros(0, np.int64), {"loss": np.zeros(0), "error": np.zeros(0)}
+        began = time.perf_counter()
+        limits = limits_for(recipe, end, run.record_unit, recipe.check_unit(run.data.n))
+        self._carry, records = self._chunk(self._carry, self._problem, limits)
+        found = read(jax.device_get(records), self._shapes, None)
+        self._seconds += time.perf_counter() - began
+        self._steps, self._over = int(self._carry.step), int(self._carry.status) != Status.RUNNING
+        self._seen.append(found)
+        return found
+
+    @property
+    @double
+    def run(self) -> Run:
+        """The run as it stands: weights, records, whether it is over."""
+        if self._seen:
+            self._run = gather(self._run, jax.device_get(self._carry), self._seen, None, self._seconds)
+            self._seen = []
+        return self._run
+
+    @double
+    def steer(self, step_size: float | None = None, data: AnyDataset | None = None) -> None:
+        """Go on with another step size, or with other examples of the same number and shape.
+
+        The run then says what holds from here on; it is not one that `train` could repeat from its start.
+        """
+        run = self.run
+        if step_size is not None:
+            if not 0 <= step_size < np.inf:
+                raise InputError(f"the step size is a number >= 0, got {step_size}")
+            run = dataclasses.replace(run, step_size=float(step_size))
+            self._problem = self._problem._replace(step_size=jnp.asarray(step_size, run.recipe.precision))
+        if data is not None:
+            if data.x.shape != run.data.x.shape or data.y.shape != run.data.y.shape:
+                raise InputError(
+                    f"a run goes on with examples of the same shapes, {run.data.x.shape} and {run.data.y.shape}, got "
+                    f"{data.x.shape} and {data.y.shape}: begin a new one"
+                )
+            run = dataclasses.replace(run, data=data)
+            x, y = (jnp.array(np.asarray(a, run.recipe.precision)) for a in (data.x, data.y))
+            self._problem = self._problem._replace(x=x, targets=y)
+        self._run = run
