@@ -3,8 +3,8 @@ r"""How much one step of gradient descent can enlarge an error: a bound G of ‖
     G = max(1 + ηN, η (ℓ''‖J‖² + N) − 1),   ∇²L = Jᵀ diag(ℓ'') J + S,   N ≥ ‖S‖,   S = Σ ℓ'_i ∇²f_i
 
 S is the second derivative of Σ ℓ'_i f_i with ℓ' held fixed, and b, g are the adjoints of that function. For any weights
-p_i > 0 of the examples, columns δz_i p_i and g_i / p_i (‖·‖ of all examples as one matrix), e(w) a unit vector, and with
-upper bounds Z·t, T·t of ‖δz diag(p)‖_F, ‖δx diag(p)‖_F for a direction with norms t:
+p_i > 0 of the examples, columns δz_i p_i and g_i / p_i (‖·‖ of all examples as one matrix), e(w) a unit vector, and
+with upper bounds Z·t, T·t of ‖δz diag(p)‖_F, ‖δx diag(p)‖_F for a direction with norms t:
 
     tangent   X = ‖φ(x) diag(p)‖ + κR|T_src|   Z_k = Σ_t (ω + κR) T_src + [trained] X e(w)   T_k = T_skip + s L1 Z_k
     outputs   F = (‖C‖ + R) T_site + X_site e(C) + ‖p‖ e(c)     |Δℓ'/p| ≤ R β|F| / min p²,  β = sup ℓ''

@@ -10,23 +10,35 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from wideproof.data import BUNDLED
 from wideproof.errors import InputError
 from wideproof.lab.frames import frame
 from wideproof.lab.lane import PROVABLE, Lane
-from wideproof.lab.looks import Look
+from wideproof.lab.looks import HORIZON, Look, Twin
+from wideproof.lab.planes import LINES, PLANES
 from wideproof.lab.proofs import Proofs
-from wideproof.lab.settings import NetworkSettings, Settings, read, ready_data
+from wideproof.lab.settings import NetworkSettings, Settings, raw_data, read, ready_data
+from wideproof.networks import NETWORKS
+from wideproof.networks.activations import ACTIVATIONS
 from wideproof.precision import double
 
 CHUNK = 0.02  # seconds of steps between two moments in which commands are heard
 LOOK = 0.25  # seconds between two looks, or twice what the last one took
+EARLY = 2048  # steps during which each doubling is looked at
 OWED = 4  # frames of curves that a page may not have drawn yet
-POINTS = 400  # coordinates that a page gets of examples which are no points in the plane
+EXAMPLES = {
+    "sphere": "sphere:n=30,d=10,separation=0.4", "two_classes": "two_classes:n=30,d=10,separation=0.4",
+    "teacher": "teacher:n=30,d=10,width=8", "random_labels": "random_labels:n=30,d=20",
+    "linear_margin": "linear_margin:n=30,d=10,rho=0.2", "xor": "xor",
+    "sequences": "sequences:n=6,length=4,features=5,separation=0.5",
+}  # fmt: skip
 
 
 class Bench:
@@ -42,6 +54,8 @@ class Bench:
         self._looked: list[tuple[float, float, int]] = []
         self._credit, self._paced = 0.0, time.perf_counter()
         self._proved: list[bool] = []
+        self._aside = ThreadPoolExecutor(1)  # for infinitely wide networks, whose kernels take seconds to compile
+        self._growing: dict[int, tuple[Lane, Future[Twin]]] = {}
 
     @double
     def do(self, command: Mapping[str, Any]) -> None:
@@ -60,6 +74,19 @@ class Bench:
             self.say("error", str(error))
         except (ValueError, TypeError, FloatingPointError, np.linalg.LinAlgError) as error:
             self.say("error", f"that did not work: {error}")
+
+    def hello(self) -> None:
+        """Say what there is to choose from."""
+        networks = {
+            name: {
+                "data": kind.data_kind,
+                "groups": list(kind.groups),
+                "options": [field.name for field in fields(kind)],
+            }
+            for name, kind in NETWORKS.items()
+        }
+        self.send(frame("hello", networks=networks, activations=list(ACTIVATIONS), bundled=list(BUNDLED),
+                        points=list(PLANES), lines=list(LINES), generators=EXAMPLES))  # fmt: skip
 
     def say(self, kind: str, text: str, **fields: Any) -> None:
         """Send a sentence."""
@@ -127,6 +154,7 @@ class Bench:
         self._proved[i] = False
         self._show_forecast(i, self.lanes[i])
         self._look(i)
+        self._grow(i, self.lanes[i])
 
     def _move(self, command: Mapping[str, Any]) -> None:
         """Points have been dragged: the same number goes on, another number begins anew."""
@@ -146,6 +174,7 @@ class Bench:
             self._proved[i] = False
             self._show_forecast(i, lane)
             self._look(i)
+            self._grow(i, lane)
         self._show_data()
 
     def _prove(self, command: Mapping[str, Any]) -> None:
@@ -159,7 +188,6 @@ class Bench:
 
     def _choose(self, command: Mapping[str, Any]) -> None:
         """Let the planner choose preparation, network and step size for these data."""
-        from wideproof.lab.settings import raw_data
         from wideproof.proving import choose
 
         asked = read(command.get("settings", {}))
@@ -187,6 +215,7 @@ class Bench:
     def turn(self) -> None:
         """Take steps for a moment, send what is due, look where it is time to."""
         self.proofs.poll()
+        self._grown()
         if self.running:
             now = time.perf_counter()
             allowed = math.inf
@@ -197,10 +226,11 @@ class Bench:
                 self._paced = now
             for i, lane in enumerate(self.lanes):
                 if lane.state == "running" and allowed >= 1:
-                    self._advance(i, int(min(self._chunks[i], allowed)))
+                    self._advance(i, int(min(self._chunks[i], allowed, self._until_look(i))))
             for i, lane in enumerate(self.lanes):
                 last, took, at = self._looked[i]
-                if lane.stepper.step != at and time.perf_counter() - last > max(LOOK, 3 * took):
+                late = time.perf_counter() - last > max(LOOK, 3 * took)
+                if lane.stepper.step != at and (late or self._until_look(i) == 0):
                     self._look(i)
             if all(lane.state != "running" for lane in self.lanes):
                 self.running = False
@@ -210,9 +240,15 @@ class Bench:
         if self.owed < OWED:
             self._flush()
 
+    def _until_look(self, i: int) -> float:
+        """Steps until a look is due whatever the time: early on most happens, and one at each doubling is cheap."""
+        _, took, at = self._looked[i]
+        step = self.lanes[i].stepper.step
+        return max(0, max(1, 2 * at) - step) if step <= EARLY and took < LOOK else math.inf
+
     def wait(self) -> float:
         """Return how long nothing need be done, in seconds."""
-        if self.proofs.busy and not self.running:
+        if (self.proofs.busy or self._growing) and not self.running:
             return 0.1
         if self.running and self.pace and self._credit < 1:
             return min(0.02, (1 - self._credit) / self.pace)
@@ -277,11 +313,33 @@ class Bench:
         self._show_forecast(i, lane)
         self._show_look(i, lane.first)
         self._show_field(i, lane)
+        self._grow(i, lane)
 
     def _show_forecast(self, i: int, lane: Lane) -> None:
         if lane.forecast is not None:
             arrays = {"step": lane.forecast.steps.astype("f8"), "loss": lane.forecast.loss.astype("f4")}
             self.send(frame("forecast", arrays, lane=i, origin=lane.forecast.origin))
+
+    def _grow(self, i: int, lane: Lane) -> None:
+        """Begin with the infinitely wide twin of a network, beside everything else."""
+        if i in self._growing:
+            self._growing[i][1].cancel()
+        self._growing[i] = (lane, self._aside.submit(lane.make_twin))
+
+    def _grown(self) -> None:
+        """Show the twins that are done."""
+        for i, (lane, twin) in list(self._growing.items()):
+            if not twin.done():
+                continue
+            del self._growing[i]
+            if i < len(self.lanes) and self.lanes[i] is lane and twin.exception() is None:
+                lane.twin = twin.result()
+                steps = np.unique(np.round(np.concatenate([np.arange(64), np.geomspace(64, HORIZON, 700)])))
+                loss = lane.twin.loss(steps)
+                known = np.isfinite(loss)
+                arrays = {"step": steps[known].astype("f8"), "loss": loss[known].astype("f4")}
+                self.send(frame("twin", arrays, lane=i))
+                self._show_field(i, lane)
 
     def _show_look(self, i: int, found: Look) -> None:
         arrays = {"eigenvalues": found.eigenvalues.astype("f4"), "gram": found.gram.astype("f4")}
@@ -296,11 +354,6 @@ class Bench:
         if values is None:
             return
         arrays = {"network": values.astype("f4")}
-        if lane.twin is None:
-            try:
-                lane.grow_twin()
-            except (ValueError, InputError):
-                pass
         twin = lane.twin.outputs(lane.stepper.step) if lane.twin is not None else None
         if twin is not None:
             arrays["twin"] = twin.astype("f4")

@@ -23,8 +23,8 @@ class Lane:
         self.asked, self.raw, self.data = asked, raw, data
         self.network = build_network(asked, data)
         self.stepper = Stepper(begin_run(asked, self.network, data))
-        self.start = self.stepper.run
-        self.signs = signs_of(self.network, dict(self.start.initial), data)
+        self.start = self.run_now = self.stepper.run  # what a twin is made of: never touched by steps
+        self.signs = signs_of(self.network, self.start.initial, data)
         self.grid = grid_of(raw)
         self.pure = True  # whether all steps so far are those of one run, which could be proved from its start
         self.first = self.look()
@@ -68,9 +68,9 @@ class Lane:
         outputs = np.asarray(self.network(self.run.params, apply(self.data.preparation, self.grid)))
         return outputs.reshape(len(self.grid), -1)[:, 0]
 
-    def grow_twin(self) -> None:
-        """Build the infinitely wide network for these data and this step size."""
-        self.twin = Twin(self.run, self.grid, self.asked.scale)
+    def make_twin(self) -> Twin:
+        """Return the infinitely wide network for these data and this step size."""
+        return Twin(self.run_now, self.grid, self.asked.scale)
 
     def steer(self, step: float) -> None:
         """Go on with another multiple of 2/λmax of the start, foretold anew from here."""
@@ -87,7 +87,7 @@ class Lane:
         self.stepper.steer(step_size, data)
         if self.pure:
             self.start = self.stepper.run
-        self.twin = None
+        self.run_now, self.twin = self.stepper.run, None
         if self._descends:
             self.forecast = foretell(self.look(), self.run)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,7 +96,7 @@ def _moved(run: Run) -> tuple[float, float]:
             math.sqrt(sum(float(np.square(b).sum()) for _, b in pairs)))  # fmt: skip
 
 
-def signs_of(network: Network, params: dict[str, np.ndarray], data: AnyDataset) -> list[np.ndarray]:
+def signs_of(network: Network, params: Mapping[str, np.ndarray], data: AnyDataset) -> list[np.ndarray]:
     """Return for each layer which pre-activations are positive."""
     return [z.mid > 0 for z in forward(network.graph, params, data.x, tracked=False).z]
 

@@ -39,12 +39,12 @@ def _labelled(x: np.ndarray, positive: np.ndarray) -> Points:
 
 
 def _circles(n: int, noise: float, rng: np.random.Generator) -> Points:
-    x, label = make_circles(n, noise=noise * 0.6, factor=0.45, random_state=int(rng.integers(2**31)))
+    x, label = map(np.asarray, make_circles(n, noise=noise * 0.6, factor=0.45, random_state=int(rng.integers(2**31))))
     return _labelled(x * 0.8, label > 0)
 
 
 def _moons(n: int, noise: float, rng: np.random.Generator) -> Points:
-    x, label = make_moons(n, noise=noise, random_state=int(rng.integers(2**31)))
+    x, label = map(np.asarray, make_moons(n, noise=noise, random_state=int(rng.integers(2**31))))
     return _labelled((x - [0.5, 0.25]) * [0.6, 0.8], label > 0)
 
 

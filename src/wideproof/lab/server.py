@@ -39,6 +39,8 @@ STATIC = Path(__file__).parent / "static"
 MOST_TABS = 8
 MOST_UPLOAD = 32 << 20  # bytes of a table
 MOST_COMMAND = 1 << 17  # bytes of a message from a page
+# One thread of BLAS: matrices are small here. What one tab has compiled, the others read.
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 PAGE = {
     "content-security-policy": (
         "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; base-uri 'none'; "
@@ -64,6 +66,7 @@ class Lab:
         self.names, self.cookie = names, f"wideproof-lab-{port}"
         self.work = Path(tempfile.mkdtemp(prefix="wideproof-lab-"))
         self.tabs: set[asyncio.subprocess.Process] = set()
+        self.spare: tuple[str, asyncio.subprocess.Process] | None = None
 
     @property
     def hosts(self) -> set[str]:
@@ -74,8 +77,31 @@ class Lab:
         """Return whether this is the token."""
         return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
 
+    async def worker(self) -> tuple[str, asyncio.subprocess.Process]:
+        """Return the name of a new tab and its worker: the one that was started in advance, if there is one."""
+        found, self.spare = self.spare, None
+        if found is not None and found[1].returncode is None:
+            return found
+        return await self._start()
+
+    async def prepare(self) -> None:
+        """Start a worker for the next tab: it takes seconds to be ready."""
+        if self.spare is None and len(self.tabs) < MOST_TABS:
+            self.spare = await self._start()
+
+    async def _start(self) -> tuple[str, asyncio.subprocess.Process]:
+        tab = secrets.token_hex(8)
+        started = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "wideproof.lab.worker", str(self.work / "uploads"), str(self.work / "tabs" / tab),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
+            env=os.environ | ENVIRONMENT | {"JAX_COMPILATION_CACHE_DIR": str(self.work / "compiled")},
+        )  # fmt: skip
+        return tab, started
+
     def close(self) -> None:
         """End all workers and remove what was not kept."""
+        if self.spare is not None:
+            _end(self.spare[1])
         for worker in list(self.tabs):
             _end(worker)
         shutil.rmtree(self.work, ignore_errors=True)
@@ -185,6 +211,7 @@ def make_app(lab: Lab) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        await lab.prepare()
         yield
         lab.close()
 
@@ -226,14 +253,10 @@ async def serve_tab(lab: Lab, websocket: WebSocket) -> None:
     if len(lab.tabs) >= MOST_TABS:
         await websocket.close(1013, f"{MOST_TABS} tabs are open already: close one of them")
         return
-    tab = secrets.token_hex(8)
     while True:
-        worker = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "wideproof.lab.worker", str(lab.work / "uploads"), str(lab.work / "tabs" / tab),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
-        )  # fmt: skip
+        tab, worker = await lab.worker()
         lab.tabs.add(worker)
+        soon = asyncio.create_task(_soon(lab))
         outward = asyncio.create_task(_outward(worker, websocket, tab))
         inward = asyncio.create_task(_inward(worker, websocket))
         try:
@@ -241,7 +264,7 @@ async def serve_tab(lab: Lab, websocket: WebSocket) -> None:
         finally:
             _end(worker)
             lab.tabs.discard(worker)
-            for task in (outward, inward):
+            for task in (outward, inward, soon):
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect, ConnectionError, RuntimeError):
                     await task
@@ -254,6 +277,12 @@ async def serve_tab(lab: Lab, websocket: WebSocket) -> None:
             await websocket.send_text(json.dumps({"kind": "lost", "text": why}))
         except (WebSocketDisconnect, RuntimeError):
             return
+
+
+async def _soon(lab: Lab) -> None:
+    """Have a worker ready for the next tab, once this one has had time to start."""
+    await asyncio.sleep(8)
+    await lab.prepare()
 
 
 async def _outward(worker: asyncio.subprocess.Process, websocket: WebSocket, tab: str) -> None:

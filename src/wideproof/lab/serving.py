@@ -35,9 +35,7 @@ def serve(
 
         from wideproof.lab.server import Lab, make_app
     except ImportError as error:
-        raise InputError(
-            f"the lab needs {error.name}, which is not installed: pip install 'wideproof[lab]'"
-        ) from None
+        raise InputError(f"the lab needs {error.name}, which is not installed: pip install 'wideproof[lab]'") from None
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

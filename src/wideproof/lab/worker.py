@@ -1,7 +1,7 @@
 """`python -m wideproof.lab.worker UPLOADS WORK`: the bench of one tab, as a process of its own.
 
-Commands come in as lines of JSON; frames go out, each behind its length in 4 bytes, little-endian. The process ends when
-its input does.
+Commands come in as lines of JSON; frames go out, each behind its length in 4 bytes, little-endian. The process ends
+when its input does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     commands: queue.Queue[dict[str, Any] | None] = queue.Queue()
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
     bench = Bench(send, Path(arguments[0]), Path(arguments[1]))
-    bench.say("hello", "")
+    bench.hello()
     while True:
         try:
             command = commands.get(timeout=bench.wait()) if bench.wait() > 0 else commands.get_nowait()

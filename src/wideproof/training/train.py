@@ -320,6 +320,7 @@ def _drive(
 
 
 def limits_for(recipe: Recipe, chunk_end: int, unit: int, check_unit: int) -> Limits:
+    """Return the numbers that steer a chunk."""
     target = -np.inf if recipe.target_loss is None else recipe.target_loss
     whole = [jnp.asarray(value, jnp.int64) for value in (chunk_end, recipe.steps, unit, check_unit)]
     real = [jnp.asarray(value, recipe.precision) for value in (target, recipe.divergence_factor)]
