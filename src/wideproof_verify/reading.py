@@ -193,8 +193,8 @@ def _start(
         require(batches.min() >= 0 and batches.max() < rows, f"a batch has a row that is not one of 0 to {rows - 1}")
         distinct = all(len(set(batch)) == len(batch) for batch in batches.tolist())
         require(distinct, "a batch has a row twice")
-    size = sum(array.size for array in weights.values()) * net.outputs * len(net.sites)
-    each = size * (rows if batches is None else batches.shape[1])
+    each = sum(array.size for array in weights.values()) * net.outputs * len(net.sites)
+    each *= rows if batches is None else batches.shape[1]
     work = (STEP + each) * sum(max(b, 53) for b in bits)
     text = f"the start is {work:.0e} of work away, bits times (10^6 + rows times weights) summed over {steps} steps"
     require(work <= MOST_WORK, f"{text}, and at most {MOST_WORK:.0e} is followed")
