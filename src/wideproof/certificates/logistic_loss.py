@@ -24,7 +24,7 @@ def slopes(loss: float, n: int) -> tuple[float, float]:
     Every $p_i = |\ell_i'|$ is at most $q = 1 - e^{-nL}$, and their mean at most $1 - e^{-L}$.
 
     >>> small, large = slopes(0.01, 4), slopes(2.0, 4)
-    >>> round(small[0], 3), round(small[1], 3), large[1]
+    >>> round(small[0], 3), round(small[1], 3), round(large[1], 3)
     (0.04, 0.038, 0.25)
     """
     q = -math.expm1(-n * loss)
@@ -84,7 +84,7 @@ def logistic_descent(
 
     >>> found = logistic_descent(4, 0.5, 0.4, 1.0, 1.0, lambda radius: 0.01, eta=8.0, distance=0.01)
     >>> round(found.c, 2), found.inner > 0.01
-    (0.69, True)
+    (0.72, True)
     """
     if not (0 < epsilon < loss and s > 0):
         return None

@@ -21,7 +21,7 @@ from wideproof.certificates import growth
 from wideproof.certificates.attempt import Attempt, Obstacle
 from wideproof.certificates.certificate import Certificate, Start
 from wideproof.certificates.certifying import certify, scored
-from wideproof.certificates.classify import Classified, certify_classifier, no_lower_loss
+from wideproof.certificates.classify import certify_classifier, no_lower_loss
 from wideproof.certificates.obstacles import no_eigenvalue
 from wideproof.errors import InputError
 from wideproof.training import Run, Status
@@ -82,16 +82,14 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
     """
     _require_followable(run)
     batches = batches_of(run)
-    step_size = run.step_size if batches is None else None
     if lowers(run):
-        return _lower(run, batches, certify_classifier(
-            run.network, run.params, run.data, step_size=step_size, room=LOSS_ROOM, **options
-        ))  # fmt: skip
+        return _lower(run, batches, options)
     if run.recipe.objective != Objective(SquaredLoss(), "half_sum"):
         raise InputError(
             "a global minimum is certified for half the sum of squares, a lower loss for the logistic loss of one "
             "output: take `certify_run` for other losses"
         )
+    step_size = run.step_size if batches is None else None
     tried = certify(run.network, run.params, run.data, rooms=ROOMS, step_size=step_size, **options)
     made, found, anchor = tried.certificate, tried.descent, tried.anchor
     if made is None or found is None or anchor is None:
@@ -109,12 +107,19 @@ def lowers(run: Run) -> bool:
     return one and run.recipe.objective == Objective(LOGISTIC, "mean")
 
 
-def _lower(run: Run, batches: np.ndarray | None, found: Classified) -> Attempt:
-    """Let Theorem 3 at the run's end begin at its start; or say why it does not hold there."""
+def _lower(run: Run, batches: np.ndarray | None, options: Mapping[str, Any]) -> Attempt:
+    """Let Theorem 3 at the run's end begin at its start; or say why it does not hold there.
+
+    After SGD gradient descent may have another step size; the same one is tried first.
+    """
+    network, data, size = run.network, run.data, run.step_size
+    found = certify_classifier(network, run.params, data, step_size=size, room=LOSS_ROOM, **options)
+    if found.descent is None and batches is not None:
+        size = None
+        found = certify_classifier(network, run.params, data, room=LOSS_ROOM, **options)
     made, descent, anchor = found.certificate, found.descent, found.anchor
     if made is None or descent is None:
-        step_size = run.step_size if batches is None else None
-        return Attempt(anchor, None, no_eigenvalue(anchor, run.data.x) or no_lower_loss(found, run.data.n, step_size))
+        return Attempt(anchor, None, no_eigenvalue(anchor, data.x) or no_lower_loss(found, data.n, size))
     start, obstacle = _start(run, batches, descent.distance)
     if start is None:
         return Attempt(anchor, None, obstacle)
