@@ -101,7 +101,7 @@ class Certificate:
     def smooth(self) -> bool:
         """Whether float64 with radii can do: no signs to be decided, no products of layers to be followed."""
         kinked = any(node.activation == "relu" for node in self.network.nodes)
-        return not kinked and not self.sharp and self.theorem not in ("fit", "logistic", "impossible", "finite")
+        return not kinked and not self.sharp and self.theorem not in ("fit", "impossible", "finite")
 
     @property
     def small(self) -> bool:

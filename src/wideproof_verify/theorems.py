@@ -32,6 +32,7 @@ from wideproof_verify.bounds import Bounds
 from wideproof_verify.following import Tube
 from wideproof_verify.graphs import is_number, require
 from wideproof_verify.jumps import halve
+from wideproof_verify.losses import contained
 from wideproof_verify.near import Near, close
 from wideproof_verify.networks import Anchor
 from wideproof_verify.reading import Certificate
@@ -332,13 +333,13 @@ class Proof:
         Every |ℓ'| is at most q = 1 − e^{−nL}, all together at most P = (n q (1 − e^{−L}))^½, and ℓ'' ≤ q (1 − q) ≤ ¼.
         """
         c, k, n = self.c, self.k, self.n
-        anchor = Anchor(c.network, c.weights, c.x).differentiate()
+        anchor = Anchor(c.network, c.weights, c.x, large=self.large).differentiate()
         require(len(c.targets) == 1 and c.claims["R1"] in c.claims["radii"][:-1], "R1 is not a radius before the last")
         require(c.start is not None or "margin" not in c.claims, "a margin is claimed from a start only")
-        at, margins = c.claims["radii"].index(c.claims["R1"]) + 1, self.margins(anchor.outputs)
+        at, margins = c.claims["radii"].index(c.claims["R1"]) + 1, self.margins(contained(anchor.outputs))
         self.lean, self.bounds = anchor.lean, Bounds(anchor, c.sharp)
         self.stairs()
-        self.spectrum(anchor.gram())
+        self.spectrum(anchor.features() if anchor.lean else anchor.gram())
         self.lipschitz()
         self.loss(margins)
         self.positive("epsilon", "c", "eta")
