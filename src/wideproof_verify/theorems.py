@@ -365,7 +365,8 @@ class Proof:
         self.need("eta", k.eta, "≤", "2(1 − c)/β", 2 * (1 - k.c) / beta)
         self.need("steps", k.steps, "≥", "n² I2 / (c eta σ²)", n * n * k.I2 / (k.c * k.eta * sigma * sigma))
         epsilon, origin = short(c.claims["epsilon"], ROUND_CEILING), starts.origin(self, most)
-        return LOGISTIC.format(origin=origin, epsilon=epsilon, steps=c.claims["steps"])
+        more = "" if c.start is None else " more"
+        return LOGISTIC.format(origin=origin, epsilon=epsilon, steps=f"{c.claims['steps']}{more}")
 
     def impossible(self) -> str:
         """Equal inputs with different targets: no weights fit both."""

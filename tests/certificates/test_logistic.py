@@ -262,9 +262,10 @@ def test_a_wrong_side_is_an_obstacle(fit):
     assert found.margin == pytest.approx(-1, rel=1e-6)
 
 
-def test_a_path_is_certified_and_verified(tmp_path):
+@pytest.mark.parametrize("sharp", [False, True])
+def test_a_path_is_certified_and_verified(tmp_path, sharp):
     network, data, params = start_of(4, 10, 400)
-    found = certify_classifier(network, params, data, target_loss=0.65)
+    found = certify_classifier(network, params, data, target_loss=0.65, sharp=sharp)
     assert found.certificate is not None
     assert found.certificate.theorem == "logistic"
     assert verify(found.certificate.save(tmp_path / "path")).answer == "proved"

@@ -172,6 +172,7 @@ def test_theorem_three_from_the_end_of_a_run(cases, name):
     assert run.loss <= claims["loss"] <= run.loss * (1 + 1e-9)
     assert claims["epsilon"] < 0.9 * claims["loss"]
     assert 0 < cases[name].document["start"]["distance"] <= 1e-7
+    assert f"after at most {claims['steps']} more steps." in verify(cases[name].folder).statement
 
 
 def with_start(case: Case, **changes: Any) -> dict[str, Any]:
@@ -520,7 +521,12 @@ def test_what_cannot_be_followed_is_said(cases):
 
 
 def test_obstacles(cases):
-    """A run that has not come near enough, and one whose errors grow too much, say so."""
+    """A run that has not come near enough, one with a kink, and one whose errors grow too much, say so."""
+    kinked = certify_from_start(cases["finite-batches"].run)
+    assert kinked.certificate is None
+    assert kinked.obstacle is not None
+    assert kinked.obstacle.quantity in ("kink", "eigenvalue")
+    assert str(kinked.obstacle).count("\n") == 0
     early = certify_from_start(train(RUNS["descent"][0], pairs(), Recipe(steps=1, step_size=1e-3)))
     assert early.certificate is None
     assert early.obstacle is not None

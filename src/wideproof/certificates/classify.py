@@ -6,6 +6,7 @@ outputs proves them. Theorem 3 adds that gradient descent on $L_S$ goes on from 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -136,7 +137,7 @@ def no_lower_loss(found: Classified, n: int, step_size: float | None) -> Obstacl
         return Obstacle("step size", step_size, most, reason, ("train with a smaller step size",))
     blocked = kink(anchor, needed / anchor.s)
     if blocked is not None:
-        return blocked
+        return dataclasses.replace(blocked, advice=("take a smooth activation",))
     gain = anchor.s**2 / max(2 * lipschitz(anchor, 0.0).value, 1e-300)
     reason = (
         f"Theorem 3 does not lower the loss {loss:.3g} from there: s²/2Λ is {gain:.3g}, and to lower it by a tenth "
