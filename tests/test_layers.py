@@ -16,7 +16,7 @@ BASE = ("errors", "precision", "storage", "processes", "threads", "machine")
 LAYERS = (BASE, *((name,) for name in
           ("data", "networks", "kernels", "training", "monitors", "papers", "certificates", "planning",
            "report", "proving")))  # fmt: skip
-BESIDE = ("sweeps", "estimators", "cli", "doctor")
+BESIDE = ("sweeps", "estimators", "cli", "doctor", "lab")
 OPEN = ("__init__", "__main__")  # the front door and `python -m wideproof` may import anything
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 

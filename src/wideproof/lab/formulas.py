@@ -14,10 +14,11 @@ from latex2mathml.converter import convert
 
 from wideproof.papers.statement import Statement
 
-# Delimiters that the converter leaves as they are written after \big.
 RELATIONS = frozenset("=≤≥<>∼→∈≲≳⇒⪰≠↦")
 LONG = 14  # elements of a formula that may be broken before a relation
 SPACE = "http://www.w3.org/1998/Math/MathML"
+PRIME = '<mo lspace="0" rspace="0">&#x02032;</mo>'
+# Delimiters that the converter leaves as they are written after \big.
 DELIMITERS = {r">\|<": ">‖<", r">\{<": ">{<", r">\}<": ">}<", r">\langle<": ">⟨<", r">\rangle<": ">⟩<"}
 
 
@@ -57,7 +58,8 @@ def mathml(tex: str, display: bool = False) -> str:
     found = convert(tex.strip(), display="block" if display else "inline")
     for written, meant in DELIMITERS.items():
         found = found.replace(written, meant)
-    return found
+    # A prime is drawn raised in every font: as an exponent it would be raised twice, and tiny.
+    return re.sub(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>", rf"<mrow>\1{PRIME}</mrow>", found)
 
 
 def broken(formula: str) -> list[str]:

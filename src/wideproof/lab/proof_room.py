@@ -84,7 +84,7 @@ def _sorry(text: str, code: int) -> Response:
 async def verdict(request: Request, folder: Path) -> dict[str, Any]:
     """Return what the independent verifier says about a certificate."""
     try:
-        code, output = await output_of(request, PATIENCE, "wideproof_verify", str(folder), "--json")
+        _, output = await output_of(request, PATIENCE, "wideproof_verify", str(folder), "--json")
         said = json.loads(output)
         found = {key: said[key] for key in ("answer", "reason", "statement", "checks", "precision", "seconds")}
         return {**plain(found), "followed": len(said["course"])}
@@ -182,5 +182,3 @@ class _Head(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open:
             self.text += data
-
-

@@ -68,11 +68,11 @@ def study_of(folder: Path) -> Any:
     from wideproof.sweeps.store import ABOUT
     from wideproof.sweeps.study import Study, bundled, read_study
 
-    about = read_json(folder / ABOUT)
     try:
+        about = read_json(folder / ABOUT)
         if "study" in about:
             return Study.model_validate(about["study"])
-    except ValidationError:
+    except (ValidationError, RecursionError):
         raise InputError("the study of this sweep is damaged: run the sweep again, what is done is kept") from None
     if about.get("name") in bundled():
         return read_study(about["name"])

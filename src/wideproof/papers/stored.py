@@ -50,7 +50,7 @@ def shortened(found: Mapping[str, Any]) -> dict[str, Any]:
         short["parts"] = parts
     if found.get("hypotheses"):
         short["hypotheses"] = [shortened(part) for part in found["hypotheses"]]
-    kept = {key: found[key] for key in ("note", "assumptions", "seconds", "as_expected") if key in found and found[key]}
+    kept = {key: found[key] for key in ("note", "assumptions", "seconds", "as_expected") if found.get(key)}
     return short | kept
 
 

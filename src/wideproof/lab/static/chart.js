@@ -21,6 +21,7 @@ function ticks(low, high) {
   }
   const decades = found.filter(([, digit]) => digit === 1);
   const kept = decades.length >= 3 ? decades : found;
+  if (kept.length < 2) return [0.15, 0.5, 0.85].map((share) => low * (high / low) ** share); // hardly anything changes
   const every = Math.ceil(kept.length / 5);
   return kept.filter((_, k) => k % every === 0).map(([value]) => value);
 }

@@ -121,7 +121,7 @@ async function one(main, name, signal) {
     return;
   }
   const facts = [row.paper_title, row.kind, `part of the proof: ${row.role}`, row.part === "main" ? "in the main text" : "in the appendix", row.checkable && `checked as: ${row.check}`, row.network !== "none" && `network: ${row.network}`];
-  const known = [row.why && ["Why it does not hold", row.why], row.erratum && ["Misprint", row.erratum]].filter(Boolean);
+  const known = [row.why && ["Why it does not hold", row.why], row.erratum && ["About the printed text", row.erratum]].filter(Boolean);
   main.replaceChildren(back, make("article", { class: "card statement" },
     make("header", {}, make("h1", {}, row.spoken), make("span", { class: "note" }, outcomeOf(row))),
     make("p", { class: "said" }, row.title),
@@ -153,10 +153,10 @@ const outcome = (found, seconds) => make("p", { class: "small" }, badge(found.ou
 // What came out: all parts with their numbers, and a chart for every exponent.
 function result(found) {
   const parts = found.parts ?? [found];
-  const block = (title, items) => (items?.length ? make("section", {}, make("h3", {}, title), ...items.map(part)) : null);
+  const block = (title, items) => (items?.length ? make("section", {}, make("h3", {}, title), make("div", { class: "checks" }, ...items.map(part))) : null);
   return make("div", { class: "stack" },
-    make("p", {}, badge(found.outcome), found.note ? ` ${found.note}` : "", found.as_expected === false ? make("b", { class: "no" }, " not as expected") : null),
-    make("section", {}, ...parts.map(part)),
+    parts.length > 1 || found.parts ? make("p", {}, badge(found.outcome), found.note ? ` ${found.note}` : "") : null,
+    make("section", { class: "checks" }, ...parts.map(part)),
     block("What it supposes", found.hypotheses),
     found.assumptions?.length ? make("section", {}, make("h3", {}, "Choices where the paper leaves one"), make("ul", {}, ...found.assumptions.map((text) => make("li", {}, text)))) : null);
 }
@@ -208,7 +208,7 @@ async function many(button, room, rows, signal) {
   await measuring(button, working, rows.map((row) => row.name), "quick", 0, signal, ({ name, found, broken }) => {
     counts[found.outcome] += 1;
     if (broken || !found.as_expected) surprises.push(name);
-    said.replaceChildren(...Object.entries(counts).filter(([, n]) => n).flatMap(([kind, n]) => [badge(kind), ` ${n}  `]),
+    said.replaceChildren(...Object.entries(counts).filter(([, n]) => n).flatMap(([kind, n]) => [badge(kind), ` ${n} \u00a0 `]),
       surprises.length ? make("span", {}, "Not as expected: ", ...surprises.slice(0, 8).flatMap((one) => [make("a", { href: `#papers/${place(one)}` }, one), " "])) : "Nothing fails that should hold.");
   });
 }

@@ -78,7 +78,8 @@ function verdict(found) {
     make("p", {}, badge(words[found.answer] ?? found.answer), " ", make("span", { class: "soft small" }, cost)),
     make("p", { class: "said" }, found.statement || found.reason),
     found.statement ? make("p", { class: "soft small" }, found.reason) : null,
-    found.checks.length ? table(["inequality", "#claimed", "#recomputed"], found.checks.map(([name, claimed, own]) => [name, short(claimed, 9), short(own, 9)]), "Checks") : null);
+    found.checks.length ? make("details", { open: found.answer !== "proved" }, make("summary", {}, `${found.checks.length} inequalities`),
+      table(["inequality", "#claimed", "#recomputed"], found.checks.map(([name, claimed, own]) => [name, short(claimed, 9), short(own, 9)]), "Inequalities")) : null);
 }
 
 // A place for certificates: dropped anywhere in this room, or chosen.
