@@ -58,8 +58,9 @@ def _numbers(found: Mapping[str, Any]) -> str:
     slope = found.get("slope")
     fitted = None
     if slope:
+        low, high = slope["interval"]
         fitted = Slope(
-            slope["variable"], np.array(slope["x"]), np.array(slope["y"]), slope["value"], *slope["interval"],
+            slope["variable"], np.array(slope["x"]), np.array(slope["y"]), slope["value"], low, high,
             slope["printed"], slope["sense"], slope["allowance"],
         )  # fmt: skip
     sides = {key: found.get(key) for key in ("left", "right", "constant")}
