@@ -77,7 +77,7 @@ function one(main, address, signal) {
 function shown(found, address, sweep, signal) {
   const figures = found.figures.map((figure, k) => make("section", { class: "card" },
     make("header", {}, make("h2", {}, figure.title)),
-    make("figure", { class: "drawn" }, picture(`${address}/${k}`, found.version, figure.title, signal)),
+    make("figure", { class: "drawn scroll", tabindex: "0", role: "group", "aria-label": figure.title }, picture(`${address}/${k}`, found.version, figure.title, signal)),
     figure.exponents.length ? exponents(figure) : null));
   const measures = found.measures.map(([name, ...values]) => [name, ...values.map((value) => short(value, 4))]);
   return [
@@ -92,7 +92,7 @@ function exponents(figure) {
   const several = figure.exponents.some((one) => one.where);
   const predicted = figure.exponents.some((one) => one.predicted);
   const left = figure.exponents.some((one) => one.left_out.length);
-  const columns = [several && "where", figure.factor ? "#factor" : "#exponent", "#95 % interval over seeds", predicted && "#predicted", left && "left out"].filter(Boolean);
+  const columns = [several && "where", figure.factor ? "#factor" : "#exponent", "#95 % interval", predicted && "#predicted", left && "left out"].filter(Boolean);
   const three = (value) => (typeof value === "number" ? value.toFixed(3) : value);
   const rows = figure.exponents.map((one) => [
     ...(several ? [one.where] : []), three(one.value), typeof one.low === "number" ? `[${three(one.low)}, ${three(one.high)}]` : "",
