@@ -1,5 +1,7 @@
 """The lab's rooms over the web: what they show, and what they refuse."""
 
+import asyncio
+import contextlib
 import io
 import json
 import os
@@ -10,13 +12,15 @@ import sys
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 import wideproof as wp
-from wideproof.lab import archives, children, rooms, sweep_reader
+from wideproof.errors import JobError
+from wideproof.lab import archives, children, paper_room, proof_room, rooms, sweep_reader
 from wideproof.lab.proof_room import describe
 from wideproof.lab.server import Lab, make_app
 from wideproof.proving.runs import prove_run
@@ -124,7 +128,7 @@ class TestProofs:
         found = {one["name"]: one for one in client.get("/rooms/proofs").json()["proofs"]}
         assert found["sphere"]["outcome"] == "proved"
         assert not {"link", "huge", "empty", "deep", "lists"} & found.keys()
-        assert found[SCRIPT.replace("/", "")]["headline"] in ("", "alert(1)", "No report yet.")
+        assert found[SCRIPT.replace("/", "")]["outcome"] == "claimed"
 
     def test_no_folder_is_an_empty_list(self, client, lab):
         shutil.rmtree(lab.folder)
@@ -183,6 +187,12 @@ class TestProofs:
         assert about is not None
         assert about["outcome"] == "claimed"
         assert about["headline"].startswith("Claim: gradient descent")
+        (lab.folder / "sphere" / "report.html").write_text('<main class="proved"><h1>Proved &amp; sure</h1></main>')
+        (lab.folder / "sphere" / "certificate" / "arrays.safetensors").unlink()
+        about = describe(lab.folder, "sphere")
+        assert about is not None
+        assert (about["outcome"], about["headline"], about["bytes"]) == ("claimed", "Proved & sure", None)
+        (lab.folder / "sphere" / "report.html").unlink()
         shutil.rmtree(lab.folder / "sphere" / "certificate")
         about = describe(lab.folder, "sphere")
         assert about is not None
@@ -280,8 +290,6 @@ class TestVerifying:
             assert places.taken == 1
 
     def test_a_verification_that_takes_too_long_is_stopped(self, client, monkeypatch):
-        from wideproof.lab import proof_room
-
         monkeypatch.setattr(proof_room, "PATIENCE", 0.01)
         answer = client.post("/rooms/proofs/sphere/verify")
         assert answer.status_code == 500
@@ -462,3 +470,52 @@ def test_static_files_of_the_rooms_are_given(client):
         assert answer.status_code == 200
         assert "innerHTML" not in answer.text
         assert not re.search(r"https?://(?!www\.w3\.org/)", answer.text)
+
+
+class TestChildren:
+    """Processes end with what they work for."""
+
+    def gone(self, pid: int) -> bool:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    def test_whoever_leaves_ends_the_process(self):
+        class Leaving:
+            async def receive(self):
+                await asyncio.sleep(0.3)
+                return {"type": "http.disconnect"}
+
+        with pytest.raises(JobError, match="nobody waits"):
+            asyncio.run(children.output_of(cast("Any", Leaving()), 60, "http.server", "0", "--bind", "127.0.0.1"))
+
+    def test_nothing_is_left_at_the_end(self):
+        async def run() -> int:
+            async with children.child("http.server", "0", "--bind", "127.0.0.1") as process:
+                assert not self.gone(process.pid)
+                return process.pid
+
+        assert self.gone(asyncio.run(run()))
+
+    def test_a_measurement_that_is_given_up_ends(self, monkeypatch):
+        started = []
+        real = children.child
+
+        @contextlib.asynccontextmanager
+        async def seen(*arguments):
+            async with real(*arguments) as process:
+                started.append(process.pid)
+                yield process
+
+        monkeypatch.setattr(paper_room, "child", seen)
+        monkeypatch.setattr(paper_room, "BEAT", 0.05)
+
+        async def run():
+            lines = paper_room.measured("quick", 0, ["zou2018.lemma_c_1"])
+            assert (await anext(lines))["state"] == "at work"
+            await lines.aclose()
+
+        asyncio.run(run())
+        assert self.gone(started[0])

@@ -118,15 +118,18 @@ def describe(among: Path, name: str) -> dict[str, Any] | None:
         data = run.get("data") or {}
         choice = small_json(folder / "choice.json")
         steps = about.get("preparation") or choice.get("preparation") or ""
+        size, outcome = _size(folder / "certificate"), report.get("outcome")
+        if outcome not in (None, "", "not proved") and size is None:  # words that nothing stands behind
+            outcome = "claimed"
         return {
             "name": name, "when": when, "report": bool(report),
-            "outcome": report.get("outcome") or ("claimed" if certificate else "unfinished"),
+            "outcome": outcome or ("claimed" if certificate else "unfinished"),
             "headline": report.get("headline") or str(certificate.get("summary") or "")[:600] or "No report yet.",
             "network": network_words(run.get("network") or choice.get("network") or {}),
             "data": str(data.get("name") or about.get("data") or "")[:200],
             "n": data.get("n") if isinstance(data.get("n"), int) else None,
             "prepared": (", ".join(map(str, steps)) if isinstance(steps, list) else str(steps))[:200],
-            "bytes": _size(folder / "certificate"),
+            "bytes": size,
         }  # fmt: skip
     except (OSError, StopIteration, AttributeError, TypeError, ValueError):
         return None

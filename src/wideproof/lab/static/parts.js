@@ -27,7 +27,7 @@ export async function ask(address, options = {}) {
 export const place = (...names) => names.map(encodeURIComponent).join("/");
 
 const LOOKS = { proved: "yes", holds: "yes", done: "yes", "not proved": "maybe", undecided: "maybe", unfinished: "maybe", claimed: "maybe", malformed: "no", fails: "no", failed: "no", impossible: "no", running: "" };
-const SAID = { impossible: "proved impossible", claimed: "not verified yet" };
+const SAID = { impossible: "proved impossible", claimed: "only claimed" };
 export const badge = (outcome) => make("span", { class: `badge ${LOOKS[outcome] ?? "soft"}` }, SAID[outcome] ?? outcome);
 
 // A table whose columns that begin with "#" are numbers.

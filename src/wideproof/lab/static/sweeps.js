@@ -62,6 +62,7 @@ function one(main, address, signal) {
   main.append(make("p", {}, make("a", { href: "#sweeps" }, "← All sweeps")), head, results);
   let drawn = null;
   watch(address, signal, async (sweep) => {
+    if (!sweep.axes) { head.replaceChildren(sorry("There is no such sweep.")); return; }
     head.replaceChildren(card(sweep, true));
     if (!sweep.results || sweep.state === "running" || sweep.when === drawn) return;
     drawn = sweep.when;
