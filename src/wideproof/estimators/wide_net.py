@@ -113,20 +113,30 @@ class WideNetRegressor(RegressorMixin, WideNet):
 
     Parameters
     ----------
-    network : `"fully-connected"`, `"residual"`; for one output also `"deep-relu"`, `"residual-relu"`, which have ReLU
-        units whatever `activation` says.
-    width, depth, activation : as for the network.
-    loss, steps, step_size, constant, batch, optimizer, target_loss, precision : as for `Recipe`.
-    preparation, bias : as for `NTKRegressor`.
-    certify : whether to try and prove that gradient descent, gone on with, reaches zero loss from the trained weights.
-    random_state : decides the start and the minibatches; a whole number is `Recipe`'s seed.
+    network
+        `"fully-connected"`, `"residual"`; for one output also `"deep-relu"`, `"residual-relu"`, which have ReLU units
+        whatever `activation` says.
+    width, depth, activation
+        as for the network.
+    loss, steps, step_size, constant, batch, optimizer, target_loss, precision
+        as for `Recipe`.
+    preparation, bias
+        as for `NTKRegressor`.
+    certify
+        whether to try and prove that gradient descent, gone on with, reaches zero loss from the trained weights.
+    random_state
+        decides the start and the minibatches; a whole number is `Recipe`'s seed.
 
     Attributes
     ----------
-    network_, params_ : the network as a dictionary (`wideproof.networks.from_config`) and its trained weights.
-    n_iter_, step_size_, ending_, loss_ : steps taken, step size, why training stopped, the last loss.
-    loss_curve_, loss_steps_ : the recorded losses, and their steps.
-    certificate_ : with `certify=True` an `Attempt`: `passed`, `certificate`, and what is in the way if there is none.
+    network_, params_
+        the network as a dictionary (`wideproof.networks.from_config`) and its trained weights.
+    n_iter_, step_size_, ending_, loss_
+        steps taken, step size, why training stopped, the last loss.
+    loss_curve_, loss_steps_
+        the recorded losses, and their steps.
+    certificate_
+        with `certify=True` an `Attempt`: `passed`, `certificate`, and what is in the way if there is none.
 
     Examples
     --------

@@ -31,11 +31,16 @@ class Prediction:
 
     Attributes
     ----------
-    targets : $y$ in the shape it was given; outputs have the same.
-    step, scale : $\eta$ and $s$.
-    eigenvalues : $\lambda_i$ ascending; those that the solver cannot tell from zero are zero, and never move.
-    vectors : $v_i$ in columns.
-    components : $\langle v_i, e(0) \rangle$, one column per output if each has the same matrix.
+    targets
+        $y$ in the shape it was given; outputs have the same.
+    step, scale
+        $\eta$ and $s$.
+    eigenvalues
+        $\lambda_i$ ascending; those that the solver cannot tell from zero are zero, and never move.
+    vectors
+        $v_i$ in columns.
+    components
+        $\langle v_i, e(0) \rangle$, one column per output if each has the same matrix.
 
     Every `k` is a number of steps, an array of them, or infinity; an array puts its axes first.
 
@@ -216,12 +221,17 @@ def predict(
 
     Parameters
     ----------
-    gram : $N \times N$. With targets of N rows, every output coordinate has this matrix; with N targets in all
-        (such as $n \times k$ with $N = nk$), the matrix is that of all outputs, ordered as the targets are.
-    start : $u(0)$, in the shape of the targets, or one number for all.
-    step : $\eta$ of the objective that `scale` describes.
-    scale : $s$ in $\tfrac s2 \|y - u\|^2$: 1 for the half sum, $1/n$ for the mean over n examples.
-    eigen : `spectrum(gram, vectors=True)`, to use one decomposition for several predictions.
+    gram
+        $N \times N$. With targets of N rows, every output coordinate has this matrix; with N targets in all (such as $n
+        \times k$ with $N = nk$), the matrix is that of all outputs, ordered as the targets are.
+    start
+        $u(0)$, in the shape of the targets, or one number for all.
+    step
+        $\eta$ of the objective that `scale` describes.
+    scale
+        $s$ in $\tfrac s2 \|y - u\|^2$: 1 for the half sum, $1/n$ for the mean over n examples.
+    eigen
+        `spectrum(gram, vectors=True)`, to use one decomposition for several predictions.
 
     Examples
     --------
@@ -248,11 +258,16 @@ class Stochastic:
 
     Attributes
     ----------
-    prediction : gradient descent with the same step, which is the mean: $\mathbb{E}\, e(k) = (I - \eta s G)^k e(0)$.
-    batch : examples per step.
-    loss : $\tfrac s2\, \mathbb{E} \|e(k)\|^2$.
-    variance : $\mathbb{E} \|e(k) - \mathbb{E}\, e(k)\|^2$, the trace of the covariance.
-    moment : $\mathbb{E}\, e e^\top$ after the last step, summed over outputs that share the matrix.
+    prediction
+        gradient descent with the same step, which is the mean: $\mathbb{E}\, e(k) = (I - \eta s G)^k e(0)$.
+    batch
+        examples per step.
+    loss
+        $\tfrac s2\, \mathbb{E} \|e(k)\|^2$.
+    variance
+        $\mathbb{E} \|e(k) - \mathbb{E}\, e(k)\|^2$, the trace of the covariance.
+    moment
+        $\mathbb{E}\, e e^\top$ after the last step, summed over outputs that share the matrix.
     """
 
     prediction: Prediction
@@ -324,11 +339,16 @@ class Comparison:
 
     Attributes
     ----------
-    first_decade : the largest deviation until the predicted loss is a tenth of the first.
-    overall : the largest deviation at all recorded steps whose predicted loss is above rounding.
-    rate : slope of the run's log loss per step, fitted over the later half of its steps, above the predicted limit.
-    predicted_rate : the same fit to the prediction.
-    slowest_rate : $2 \log |1 - \eta s \lambda|$ of the slowest direction that moves, which rules in the end.
+    first_decade
+        the largest deviation until the predicted loss is a tenth of the first.
+    overall
+        the largest deviation at all recorded steps whose predicted loss is above rounding.
+    rate
+        slope of the run's log loss per step, fitted over the later half of its steps, above the predicted limit.
+    predicted_rate
+        the same fit to the prediction.
+    slowest_rate
+        $2 \log |1 - \eta s \lambda|$ of the slowest direction that moves, which rules in the end.
     """
 
     first_decade: float

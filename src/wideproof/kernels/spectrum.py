@@ -98,13 +98,20 @@ class Spectrum:
 
     Attributes
     ----------
-    smallest, largest : the extreme eigenvalues with their radii.
-    method : `"dense"` or `"lanczos"`.
-    precision : the arithmetic the entries come from.
-    eigenvalues : all of them, ascending, each within `smallest.radius`; `None` from Lanczos.
-    vectors : the eigenvectors in columns, if they were asked for.
-    culprits : pairs of examples that explain an undecided smallest eigenvalue, the worst first.
-    singular : why the exact matrix is singular, whatever its rounding; empty if nothing says so.
+    smallest, largest
+        the extreme eigenvalues with their radii.
+    method
+        `"dense"` or `"lanczos"`.
+    precision
+        the arithmetic the entries come from.
+    eigenvalues
+        all of them, ascending, each within `smallest.radius`; `None` from Lanczos.
+    vectors
+        the eigenvectors in columns, if they were asked for.
+    culprits
+        pairs of examples that explain an undecided smallest eigenvalue, the worst first.
+    singular
+        why the exact matrix is singular, whatever its rounding; empty if nothing says so.
     """
 
     smallest: Enclosed
@@ -187,11 +194,16 @@ def spectrum(
 
     Parameters
     ----------
-    gram : a symmetric matrix. Its `error` bounds the spectral norm of what is wrong with the entries.
-    error : replaces that bound; 0 declares the entries exact.
-    method : `"dense"`, `"lanczos"`, or `"auto"`: dense up to 3000 rows, or if all eigenvectors are asked for.
-    points : the inputs, one per example, in which to look for the cause of a singular matrix.
-    vectors : keep the eigenvectors.
+    gram
+        a symmetric matrix. Its `error` bounds the spectral norm of what is wrong with the entries.
+    error
+        replaces that bound; 0 declares the entries exact.
+    method
+        `"dense"`, `"lanczos"`, or `"auto"`: dense up to 3000 rows, or if all eigenvectors are asked for.
+    points
+        the inputs, one per example, in which to look for the cause of a singular matrix.
+    vectors
+        keep the eigenvectors.
 
     Notes
     -----

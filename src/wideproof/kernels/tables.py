@@ -50,10 +50,14 @@ class DualTable:
 
     Attributes
     ----------
-    activation, low, high : the activation's name, and the range it was built for.
-    coefficients : for `"value"` and `"slope"` an array (terms, 2, pieces, N, N).
-    error : for both the error measured at random points, relative to the largest value in the range.
-    breaks : borders of the pieces in $s$.
+    activation, low, high
+        the activation's name, and the range it was built for.
+    coefficients
+        for `"value"` and `"slope"` an array (terms, 2, pieces, N, N).
+    error
+        for both the error measured at random points, relative to the largest value in the range.
+    breaks
+        borders of the pieces in $s$.
 
     Examples
     --------
@@ -76,7 +80,8 @@ class DualTable:
 
         Parameters
         ----------
-        tolerance : largest error, relative to the largest value in the range.
+        tolerance
+            largest error, relative to the largest value in the range.
         """
         name, low, high = get_activation(activation).name, float(low), float(high)
         if not (0 <= low <= high < math.inf):

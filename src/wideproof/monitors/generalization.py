@@ -77,11 +77,16 @@ class GeneralizationBound:
 
     Attributes
     ----------
-    surrogate : $\mathcal E_S$ on the training sample.
-    radius, width, n, failure_prob : $\tau$, $m$, $n$, $\delta$.
-    linear : $I_2$, exactly.
-    attacked : a value that $I_1$'s supremum reaches, by an attack: from below, so no bound.
-    certified : a bound on $I_1$ from above.
+    surrogate
+        $\mathcal E_S$ on the training sample.
+    radius, width, n, failure_prob
+        $\tau$, $m$, $n$, $\delta$.
+    linear
+        $I_2$, exactly.
+    attacked
+        a value that $I_1$'s supremum reaches, by an attack: from below, so no bound.
+    certified
+        a bound on $I_1$ from above.
     """
 
     surrogate: float

@@ -31,12 +31,18 @@ class ReLUPass:
 
     Attributes
     ----------
-    weights : $W_1, \dots, W_L$, units as columns.
-    signs : the output signs $v$.
-    layers : $x_0, \dots, x_L$: one entry more than the others.
-    values : $W_l^\top x_{l-1}$ for $l = 1..L$.
-    back : $b_1, \dots, b_L$.
-    outputs : $f(x_i)$.
+    weights
+        $W_1, \dots, W_L$, units as columns.
+    signs
+        the output signs $v$.
+    layers
+        $x_0, \dots, x_L$: one entry more than the others.
+    values
+        $W_l^\top x_{l-1}$ for $l = 1..L$.
+    back
+        $b_1, \dots, b_L$.
+    outputs
+        $f(x_i)$.
     """
 
     weights: tuple[np.ndarray, ...]

@@ -23,8 +23,10 @@ class Lab:
 
     Parameters
     ----------
-    study : `"quick"`, `"standard"` or `"deep"`.
-    seed : another seed gives other draws of everything.
+    study
+        `"quick"`, `"standard"` or `"deep"`.
+    seed
+        another seed gives other draws of everything.
 
     Examples
     --------

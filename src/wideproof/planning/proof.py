@@ -31,8 +31,10 @@ class ProofNeed:
 
     Attributes
     ----------
-    need : the bound that $m A^2$ must exceed, with the lower end of the eigenvalue.
-    smallest : the smallest eigenvalue of $G^1$ with its radius.
+    need
+        the bound that $m A^2$ must exceed, with the lower end of the eigenvalue.
+    smallest
+        the smallest eigenvalue of $G^1$ with its radius.
     """
 
     activation: str

@@ -19,11 +19,16 @@ class Recommendation:
 
     Attributes
     ----------
-    row : the candidate and what is known of it.
-    network : that network, for the prepared data, at the recommended width.
-    tried : the widths that were drawn, the last being the recommended one.
-    seed : the seed they were drawn with.
-    reasons : one sentence each.
+    row
+        the candidate and what is known of it.
+    network
+        that network, for the prepared data, at the recommended width.
+    tried
+        the widths that were drawn, the last being the recommended one.
+    seed
+        the seed they were drawn with.
+    reasons
+        one sentence each.
     """
 
     row: Row

@@ -69,8 +69,10 @@ def spectrum_figure(
 
     Parameters
     ----------
-    layers : spectra of the parts of single weights, drawn as thin lines.
-    course : the prediction whose loss is drawn, up to `target_loss` if it is reached.
+    layers
+        spectra of the parts of single weights, drawn as thin lines.
+    course
+        the prediction whose loss is drawn, up to `target_loss` if it is reached.
     """
     from matplotlib.figure import Figure
 
