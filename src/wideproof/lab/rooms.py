@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.routing import BaseRoute
 
 from wideproof.errors import InputError as InputError
+from wideproof.lab.keeping import keep as keep
 
 if TYPE_CHECKING:
     from wideproof.lab.server import Answer, Lab
@@ -37,16 +37,6 @@ def zipped(folder: Path) -> bytes:
             if path.is_file():
                 archive.write(path, f"{folder.name}/{path.name}")
     return content.getvalue()
-
-
-def keep(folder: Path, among: Path) -> Path:
-    """Copy a proof to where proofs lie, under a name that is free, and return its place."""
-    among.mkdir(parents=True, exist_ok=True)
-    place, count = among / folder.name, 1
-    while place.exists():
-        place, count = among / f"{folder.name}-{count}", count + 1
-    shutil.copytree(folder, place, ignore=shutil.ignore_patterns("stages.jsonl"))
-    return place
 
 
 def routes(lab: Lab, answer: Answer) -> list[BaseRoute]:

@@ -1,10 +1,13 @@
 // Drawing on canvas, and curves by uPlot, in the colours of the page.
 import uPlot from "./uplot.js";
 
-export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// Where the colours are read: the page, or in somebody else's page the element that holds the bench.
+let coloured = document.documentElement;
+export const css = (name) => getComputedStyle(coloured).getPropertyValue(name).trim();
 
 // Colours of values from -1 to 1: one hue for each sign, the page's own ground between them.
 let shades = null;
+export const colouredBy = (element) => { coloured = element; shades = null; };
 export const forgetColours = () => { shades = null; };
 function shade() {
   if (shades) return shades;
