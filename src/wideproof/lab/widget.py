@@ -203,8 +203,8 @@ class View(anywidget.AnyWidget):
             self._resting.start()
 
     def _keep(self, command: Mapping[str, Any]) -> None:
-        place = self._work / "proofs" / Path(str(command.get("folder"))).name
-        if not place.is_dir() or place == self._work / "proofs":
+        place = next((path for path in self._work.glob("proofs/*") if path.name == command.get("folder")), None)
+        if place is None:
             self._tell(frame("error", text="there is no such proof any more"))
             return
         try:

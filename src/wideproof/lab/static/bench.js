@@ -218,7 +218,7 @@ export class Bench {
     const loss = card("loss", "Loss", "", "half");
     loss.querySelector("header").append(p.logs);
     p.function = h("section", { class: "card half", "aria-label": "The function" }, h("header", {}, h("h2", {}, "What the network computes"), h("span", { class: "note" }, "drag, add or relabel points while it trains")), p.tools = h("div", { class: "tools", role: "toolbar", "aria-label": "Points" }), p.fields = h("div", { class: "canvases" }));
-    p.about = h("section", { class: "card half", "aria-label": "Data" }, h("header", {}, h("h2", {}, "The examples")), p.aboutText = h("div", { class: "small" }));
+    p.about = h("section", { class: "card half about", "aria-label": "Data" }, h("header", {}, h("h2", {}, "The examples")), p.aboutText = h("div", { class: "small" }));
     p.gram = h("section", { class: "card gram-card", "aria-label": "Gram matrix" }, h("header", {}, h("h2", {}, "Gram matrix"), h("span", { class: "note" }, "how alike examples are")), p.grams = h("div", { class: "canvases" }));
     p.panels = h("div", { class: "panels" }, p.meters, loss, p.function, p.about, p.gram,
       card("spectrum", "Eigenvalues", "of the Gram matrix"), card("ratio", "Proof ratio h", "below ½ it is a theorem"),
@@ -545,12 +545,11 @@ export class Bench {
       if (proof.certificate) made.push(h("a", { class: "button", href: `${place}/certificate.zip`, download: "" }, "Certificate"));
       if (proof.certificate) made.push(h("button", { type: "button", disabled: Boolean(lane.kept), onclick: async () => { const answer = await fetch(`${place}/keep`, { method: "POST" }), found = await answer.json(); lane.kept = found.folder ?? found.error; this.draw("meters"); } }, lane.kept ? `Kept in ${lane.kept}` : "Keep it"));
     }
-    if (proof?.state === "proved" && !this.files) {
-      const kept = lane.kept ?? proof.path;
-      made.push(h("button", { type: "button", disabled: Boolean(lane.kept), onclick: () => this.send({ do: "keep", lane: i, folder: proof.folder }) }, lane.kept ? "Kept" : "Keep it"), h("code", { class: "path", title: "certificate, report and run lie in this folder" }, kept));
-    }
+    const shown = proof?.state === "proved" && !this.files; // a notebook has no links to files
+    if (shown) made.push(h("button", { type: "button", disabled: Boolean(lane.kept), onclick: () => this.send({ do: "keep", lane: i, folder: proof.folder }) }, lane.kept ? "Kept" : "Keep it"));
     if (proof?.state === "proved" && !proof.begun && look?.pure) made.push(h("button", { type: "button", onclick: () => this.send({ do: "prove", lane: i, from_start: true }) }, "Prove it from the first step"));
     if (lane.step > 0 && proof?.state !== "proving" && proof?.state !== "proved") made.push(h("button", { type: "button", onclick: () => this.send({ do: "prove", lane: i, from_start: false }) }, "Try to prove it now"));
+    if (shown) made.push(h("code", { class: "path", title: "certificate, report and run lie in this folder" }, lane.kept ?? proof.path));
     actions.replaceChildren(...made);
   }
   verdict(lane, look) {
