@@ -57,6 +57,9 @@ class Worker:
         self.process.wait()
         if threading.current_thread() is not self._thread:
             self._thread.join(5)
+        self._shut()
+
+    def _shut(self) -> None:
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             with contextlib.suppress(OSError):
@@ -74,4 +77,5 @@ class Worker:
                 self._hear(message)
         code = self.process.wait()
         if not self._ended:
+            self._shut()
             self._lost(f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}")

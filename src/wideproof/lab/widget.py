@@ -29,7 +29,7 @@ USUAL = {"vectors": "fully-connected", "images": "conv-residual", "sequences": "
 FIRST = 300  # examples of a larger data set that are on the bench until somebody asks for more
 MOST = 5000
 MOST_COMMAND = 1 << 17  # characters of a message from a page
-PATIENCE = 20.0  # seconds that a worker waits when nobody looks at its bench any more
+PATIENCE = 60.0  # seconds that a worker waits while nobody looks at its bench
 
 
 def lab(
@@ -117,7 +117,8 @@ class View(anywidget.AnyWidget):
         self._worker: Worker | None = None
         self._closed = False
         _OPEN.add(self)
-        self._wake()
+        self._wake()  # already: it takes seconds to be ready
+        self._rest_soon()
         self.on_msg(self._hear)
 
     @property
@@ -151,8 +152,19 @@ class View(anywidget.AnyWidget):
                 self._worker = Worker(self._tell, self._lost, paths, _workshop())
             return self._worker
 
+    def _rest_soon(self) -> None:
+        """End the worker in a while, unless somebody looks on by then."""
+
+        def rest() -> None:
+            if not self._views:
+                self._rest()
+
+        self._resting = threading.Timer(PATIENCE, rest)
+        self._resting.daemon = True
+        self._resting.start()
+
     def _rest(self) -> None:
-        """End the worker: nobody looks on."""
+        """End the worker; the next command starts another one."""
         with self._lock:
             worker, self._worker = self._worker, None
             if self._resting is not None:
@@ -171,8 +183,7 @@ class View(anywidget.AnyWidget):
 
     def _lost(self, how: str) -> None:
         with self._lock:
-            self._worker = None
-            self._wake()
+            self._worker = None  # the next command starts another one
         self._tell(frame("lost", text=f"the process that trained was lost ({how}): press reset to begin anew"))
 
     def _hear(self, _: Any, command: Any, buffers: Any) -> None:
@@ -198,9 +209,7 @@ class View(anywidget.AnyWidget):
         self._views.discard(str(command.get("view")))
         if not self._views and self._worker is not None:
             self._worker.do({"do": "pause"})
-            self._resting = threading.Timer(PATIENCE, self._rest)
-            self._resting.daemon = True
-            self._resting.start()
+            self._rest_soon()
 
     def _keep(self, command: Mapping[str, Any]) -> None:
         place = next((path for path in self._work.glob("proofs/*") if path.name == command.get("folder")), None)
