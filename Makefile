@@ -38,8 +38,10 @@ lint: $(VENV)/.dev  ## check style and format
 types: $(VENV)/.dev  ## check types
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-docs: $(VENV)/.docs  ## build the site into site/
-	$(BIN)/mkdocs build --strict
+docs: $(VENV)/.docs  ## build the site into site/; open site/index.html
+	$(BIN)/python benchmarks/page.py --check
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs site
+	$(BIN)/python docs/_ext/inventory.py site
 
 benchmark: $(VENV)/.dev  ## measure steps per second (PyTorch is compared if it is installed)
 	$(BIN)/python benchmarks/training.py

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 EXTERNAL = ("https://", "http://", "mailto:")
 LINKED = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 
@@ -72,8 +72,22 @@ def test_a_broken_link_is_found(tmp_path: Path):
 
 
 def test_every_page_is_in_the_navigation():
-    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert [page.name for page in PAGES if page.name not in navigation] == []
+    lists = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page.name == "index.md")
+    missing = [
+        page for page in PAGES if page.name != "index.md" and not re.search(rf"^(\S*/)?{page.stem}$", lists, re.M)
+    ]
+    assert missing == []
+
+
+def test_every_package_is_in_the_reference():
+    import wideproof
+
+    root = Path(wideproof.__file__).parent
+    packages = {f"wideproof.{path.parent.name}" for path in root.glob("*/__init__.py")} - {"wideproof.cli"}
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs/reference/api").glob("*.md"))
+    assert [
+        name for name in sorted({*packages, "wideproof", "wideproof_verify"}) if f".. public:: {name}\n" not in text
+    ] == []
 
 
 def test_tables_list_everything_there_is():
@@ -83,9 +97,9 @@ def test_tables_list_everything_there_is():
     from wideproof.training import LOSSES
 
     for page, names in (
-        ("networks.md", [*NETWORKS, *ACTIVATIONS]),
-        ("training.md", list(LOSSES)),
-        ("data.md", [*BUNDLED, *GENERATORS, *STEPS]),
+        ("reference/networks.md", [*NETWORKS, *ACTIVATIONS]),
+        ("reference/training.md", list(LOSSES)),
+        ("reference/data.md", [*BUNDLED, *GENERATORS, *STEPS]),
     ):
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         assert [name for name in names if f"`{name}" not in text] == [], page
@@ -94,7 +108,7 @@ def test_tables_list_everything_there_is():
 def test_activation_table_has_the_constants_of_the_code():
     from wideproof.networks import ACTIVATIONS
 
-    text = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "networks.md").read_text(encoding="utf-8")
     for name, activation in ACTIVATIONS.items():
         row = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
         cells = [cell.strip() for cell in row.strip("|").split("|")]

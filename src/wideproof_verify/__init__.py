@@ -16,6 +16,7 @@ from wideproof_verify.graphs import MalformedError
 from wideproof_verify.reading import read
 from wideproof_verify.theorems import NotProvedError, Proof
 
+__all__ = ["Verdict", "verify"]
 PRECISIONS = (53, 128, 256, 512, 1024)  # 53: float64 with radii
 
 

@@ -17,7 +17,7 @@ from flint import ctx  # pyright: ignore[reportAttributeAccessIssue]
 from wideproof_verify import near
 from wideproof_verify.arithmetic import Balls, above, arb, norm
 from wideproof_verify.graphs import Network
-from wideproof_verify.growth import Norms, Point
+from wideproof_verify.growth import Norms, Point, Reach
 from wideproof_verify.losses import Loss, contained
 from wideproof_verify.near import Near
 from wideproof_verify.networks import Anchor
@@ -40,8 +40,7 @@ class Tube:
         """Return balls of the outputs, (outputs, examples), at every point of the ball around the last one."""
         state, apart = _rounded(self.point, 53)
         plain = {**fixed, **{name: a.mid for name, a in state.items()}}
-        ones = np.zeros((net.outputs * len(net.sites), len(x)))
-        moved = Point(net, plain, x, ones, Loss("squared", "half_sum"), Norms(), {}, arb(0)).moved(self.off + apart)
+        moved = Reach(Anchor(net, plain, x, large=True), plain, np.ones(len(x)), Norms()).moved(self.off + apart)
         finer, _ = _rounded({**{name: Near(a) for name, a in fixed.items()}, **self.point}, 100)
         found = contained(Anchor(net, finer, x, large=True).outputs)
         return found + arb(0, 1) * moved

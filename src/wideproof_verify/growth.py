@@ -75,68 +75,18 @@ def bent(name: str, z: Near) -> Near | None:
     return Near(np.where(known, value.reshape(z.shape), 0.0), np.where(known | flat, slack, most))
 
 
-class Point:
-    """One float64 pass on a batch: what bounds the growth of an error near these weights."""
+class Reach:
+    """How far values and outputs move near these weights, at most: what a forward pass tells, with weights `p`."""
 
-    def __init__(
-        self,
-        net: Network,
-        weights: dict[str, np.ndarray],
-        x: np.ndarray,
-        y: np.ndarray,
-        loss: Loss,
-        norms: Norms,
-        squares: dict,
-        radius: arb,
-    ):
-        self.net, self.loss = net, loss
-        anchor = self.anchor = Anchor(net, weights, x, large=True, keep=True)
-        self.seeds = loss.slopes(anchor.outputs, y)
-        anchor.lean = False
-        anchor.differentiate()
-        self.gram = anchor.gram(near.rough)
-        rows = self.seeds.reshape(1, *self.seeds.shape, 1)
-        backs = [(b * rows).sum(axis=1) for b in anchor.backs]
-        gains = anchor.gains = [b * s for b, s in zip(backs, anchor.slopes, strict=True)]
-        sizes = near.lengths(self.seeds, 0)
-        wide = SPREAD * float(radius) * float(norm(self.gram)) ** 0.5  # more than ℓ' changes in the ball
-        self.p = np.sqrt(np.maximum(sizes, max(FLOOR * np.sqrt(np.square(sizes).mean()), wide) + 1e-100))
-        self.least, weight = arb(float(self.p.min())), Near(self.p.reshape(1, -1, 1))
-        inverse = Near((1 / self.p).reshape(1, -1, 1) * (1 + 4 * near.U))  # not below 1/p
+    def __init__(self, anchor: Anchor, weights: dict[str, np.ndarray], p: np.ndarray, norms: Norms):
+        net = self.net = anchor.network
+        self.p, self.least, weight = p, arb(float(p.min())), Near(p.reshape(1, -1, 1))
         omega = lambda t: norms.bound(t.weight, weights.get(t.weight), t.phi)  # noqa: E731
         self.omega = {(k, t): omega(t) for k, t in net.terms()}
-        self.first, self.second = ([arb(ACTIVATIONS[v.activation][1]()[i]) for v in net.nodes] for i in (0, 1))
-        self.third = [arb(THIRD.get(v.activation, 0)) for v in net.nodes]
-        read = {(t.value, t.phi): anchor.gathered(t) for _, t in net.terms() if t.weight in net.trained}
-        self.sizes = {at: spectral_norm(_flat(phi * weight)) for at, phi in read.items()}
+        self.first = [arb(ACTIVATIONS[v.activation][1]()[0]) for v in net.nodes]
+        self.read = {(t.value, t.phi): anchor.gathered(t) for _, t in net.terms() if t.weight in net.trained}
+        self.sizes = {at: spectral_norm(_flat(phi * weight)) for at, phi in self.read.items()}
         self.far = [norm(_flat(anchor.values[s] * weight)) for s in net.sites]
-        self.gamma = [
-            (spectral_norm if any(t.value >= net.inputs for t in node.terms) else norm)(_flat(g * inverse))
-            for node, g in zip(net.nodes, gains, strict=True)
-        ]
-        square = np.square(1 / self.p).reshape(1, -1, 1) * (1 + 8 * near.U)
-        self.longest = [_most(b.largest() * square) for b in backs]
-        curves = [bent(v.activation, z) for v, z in zip(net.nodes, anchor.pre, strict=True)]
-        self.bends = [
-            self.second[k] * self.longest[k] if c is None else _most(b.largest() * c.largest() * square)
-            for k, (b, c) in enumerate(zip(backs, curves, strict=True))
-        ]
-        self.own = {}
-        for name in net.trained:
-            uses = net.uses(name)
-            if len(uses) != 1 or uses[0][1].value >= net.inputs or curves[uses[0][0]] is None:
-                continue
-            k, t = uses[0]
-            if (t.value, t.phi) not in squares:
-                phi = _flat(read[t.value, t.phi])
-                inner = near.rough(phi.T, phi)
-                squares[t.value, t.phi] = inner * inner
-            d = _flat(backs[k] * curves[k])
-            forms = (near.rough(d, squares[t.value, t.phi]) * d).sum(axis=1).largest()
-            self.own[k, t] = _most(forms).sqrt()
-        self.rho = norm(self.seeds)
-        sides = (self.seeds * inverse[:, :, 0]).reshape(len(net.sites), net.outputs, -1).transpose(1, 0, 2)
-        self.rest = spectral_norm(_flat(sides))  # one read-out meets all sites: their columns stand side by side
         self.read_out = norms.bound(net.read_out, weights[net.read_out], Phi("identity", ()))
 
     def tangents(self, radius: arb) -> tuple[list, list, dict]:
@@ -162,23 +112,6 @@ class Point:
         one = balls(np.eye(len(self.net.trained)))
         return {name: one[k] for k, name in enumerate(self.net.trained)}
 
-    def form(self, bends: list, gains: list, out: arb, own: dict, tangents: tuple) -> arb:
-        """Return ‖Q‖."""
-        net, unit, (speeds, paths, sizes) = self.net, self.unit, tangents
-        q = np.full((len(unit), len(unit)), arb(0))
-        for k, node in enumerate(net.nodes):
-            q = q + arb(node.scale) * bends[k] * np.multiply.outer(speeds[k], speeds[k])
-            for t in node.terms:
-                if t.weight in unit:
-                    e = unit[t.weight]
-                    q = q + arb(node.scale) * kappa(t.phi) * gains[k] * _pair(e, paths[t.value])
-                    if (k, t) in own:
-                        less = own[k, t] - bends[k] * sizes[k, t] ** 2
-                        q = q + arb(node.scale) * less.min(arb(0)) * np.multiply.outer(e, e)
-        if net.read_out in unit:
-            q = q + out * _pair(unit[net.read_out], self.site(paths))
-        return norm(q) if norm(q) < 1e-100 else spectral_norm(q)  # float64 cannot square what is smaller
-
     def site(self, paths: list) -> Balls:
         """T of all sites together."""
         return np.array([norm(np.array(column)) for column in zip(*(paths[s] for s in self.net.sites), strict=True)])
@@ -197,6 +130,82 @@ class Point:
     def moved(self, radius: arb) -> arb:
         """Return how far the outputs of all examples, as one vector, can move in the ball."""
         return radius * norm(self.change(radius, self.tangents(radius)[1])) / self.least
+
+
+class Point(Reach):
+    """One float64 pass on a batch: what bounds the growth of an error near these weights."""
+
+    def __init__(
+        self,
+        net: Network,
+        weights: dict[str, np.ndarray],
+        x: np.ndarray,
+        y: np.ndarray,
+        loss: Loss,
+        norms: Norms,
+        squares: dict,
+        radius: arb,
+    ):
+        self.loss = loss
+        anchor = self.anchor = Anchor(net, weights, x, large=True, keep=True)
+        self.seeds = loss.slopes(anchor.outputs, y)
+        anchor.lean = False
+        anchor.differentiate()
+        self.gram = anchor.gram(near.rough)
+        rows = self.seeds.reshape(1, *self.seeds.shape, 1)
+        backs = [(b * rows).sum(axis=1) for b in anchor.backs]
+        gains = anchor.gains = [b * s for b, s in zip(backs, anchor.slopes, strict=True)]
+        sizes = near.lengths(self.seeds, 0)
+        wide = SPREAD * float(radius) * float(norm(self.gram)) ** 0.5  # more than ℓ' changes in the ball
+        p = np.sqrt(np.maximum(sizes, max(FLOOR * np.sqrt(np.square(sizes).mean()), wide) + 1e-100))
+        super().__init__(anchor, weights, p, norms)
+        inverse = Near((1 / self.p).reshape(1, -1, 1) * (1 + 4 * near.U))  # not below 1/p
+        self.second = [arb(ACTIVATIONS[v.activation][1]()[1]) for v in net.nodes]
+        self.third = [arb(THIRD.get(v.activation, 0)) for v in net.nodes]
+        self.gamma = [
+            (spectral_norm if any(t.value >= net.inputs for t in node.terms) else norm)(_flat(g * inverse))
+            for node, g in zip(net.nodes, gains, strict=True)
+        ]
+        square = np.square(1 / self.p).reshape(1, -1, 1) * (1 + 8 * near.U)
+        self.longest = [_most(b.largest() * square) for b in backs]
+        curves = [bent(v.activation, z) for v, z in zip(net.nodes, anchor.pre, strict=True)]
+        self.bends = [
+            self.second[k] * self.longest[k] if c is None else _most(b.largest() * c.largest() * square)
+            for k, (b, c) in enumerate(zip(backs, curves, strict=True))
+        ]
+        self.own = {}
+        for name in net.trained:
+            uses = net.uses(name)
+            if len(uses) != 1 or uses[0][1].value >= net.inputs or curves[uses[0][0]] is None:
+                continue
+            k, t = uses[0]
+            if (t.value, t.phi) not in squares:
+                phi = _flat(self.read[t.value, t.phi])
+                inner = near.rough(phi.T, phi)
+                squares[t.value, t.phi] = inner * inner
+            d = _flat(backs[k] * curves[k])
+            forms = (near.rough(d, squares[t.value, t.phi]) * d).sum(axis=1).largest()
+            self.own[k, t] = _most(forms).sqrt()
+        self.rho = norm(self.seeds)
+        sides = (self.seeds * inverse[:, :, 0]).reshape(len(net.sites), net.outputs, -1).transpose(1, 0, 2)
+        self.rest = spectral_norm(_flat(sides))  # one read-out meets all sites: their columns stand side by side
+
+    def form(self, bends: list, gains: list, out: arb, own: dict, tangents: tuple) -> arb:
+        """Return ‖Q‖."""
+        net, unit, (speeds, paths, sizes) = self.net, self.unit, tangents
+        q = np.full((len(unit), len(unit)), arb(0))
+        for k, node in enumerate(net.nodes):
+            q = q + arb(node.scale) * bends[k] * np.multiply.outer(speeds[k], speeds[k])
+            for t in node.terms:
+                if t.weight in unit:
+                    e = unit[t.weight]
+                    q = q + arb(node.scale) * kappa(t.phi) * gains[k] * _pair(e, paths[t.value])
+                    if (k, t) in own:
+                        less = own[k, t] - bends[k] * sizes[k, t] ** 2
+                        q = q + arb(node.scale) * less.min(arb(0)) * np.multiply.outer(e, e)
+        if net.read_out in unit:
+            q = q + out * _pair(unit[net.read_out], self.site(paths))
+        return norm(q) if norm(q) < 1e-100 else spectral_norm(q)  # float64 cannot square what is smaller
 
     def growth(self, eta: arb, radius: arb) -> tuple[arb, list[arb]]:
         """Return G, and for every node |Z|: how fast a z may move, times the weight of its example."""

@@ -26,7 +26,7 @@ CLAIMS = {  # needed, and allowed as well
     ),
     "existence": ("s radii lipschitz D newton_h newton_radius", "distinct least_loss least_loss_at_most"),
     "fit": ("margin", "loss_name loss"),
-    "logistic": ("s radii lipschitz loss epsilon c S R1 eta steps I1 I2", ""),
+    "logistic": ("s radii lipschitz loss epsilon c S R1 eta steps I1 I2", "margin"),
     "impossible": ("groups least_loss", ""),
     "finite": ("loss", "margin"),
     "basin": (f"{NEAR} a sigma rate epsilon steps", "t normal distinct least_loss least_loss_at_most"),
@@ -54,7 +54,8 @@ TYPES = {
     "nested": dict,
     "loss_name": str,
 }
-FOLLOWED = ("descent", "finite", "basin", "epochs", "sampling")  # theorems that may have a start
+FOLLOWED = ("descent", "logistic", "finite", "basin", "epochs", "sampling")  # theorems that may have a start
+MOST_WORK, STEP = 10**15, 10**6  # of following a start, about a day; a step of the smallest network
 MARGIN_LOSSES = ("logistic", "exp_linear", "squared_hinge", "half_squared_hinge", "huber_hinge")
 LOSSES = {name: {"name": name, "reduction": "mean"} for name in MARGIN_LOSSES}
 LOSSES["squared"] = {"name": "squared", "reduction": "half_sum"}
@@ -100,7 +101,7 @@ class Certificate:
     def smooth(self) -> bool:
         """Whether float64 with radii can do: no signs to be decided, no products of layers to be followed."""
         kinked = any(node.activation == "relu" for node in self.network.nodes)
-        return not kinked and not self.sharp and self.theorem not in ("fit", "logistic", "impossible", "finite")
+        return not kinked and not self.sharp and self.theorem not in ("fit", "impossible", "finite")
 
     @property
     def small(self) -> bool:
@@ -192,6 +193,11 @@ def _start(
         require(batches.min() >= 0 and batches.max() < rows, f"a batch has a row that is not one of 0 to {rows - 1}")
         distinct = all(len(set(batch)) == len(batch) for batch in batches.tolist())
         require(distinct, "a batch has a row twice")
+    each = sum(array.size for array in weights.values()) * net.outputs * len(net.sites)
+    each *= rows if batches is None else batches.shape[1]
+    work = (STEP + each) * sum(max(b, 53) for b in bits)
+    text = f"the start is {work:.0e} of work away, bits times (10^6 + rows times weights) summed over {steps} steps"
+    require(work <= MOST_WORK, f"{text}, and at most {MOST_WORK:.0e} is followed")
     _, matrices = build(stated["network"], {**weights, **begun})
     return Start({name: matrices[name] for name in net.trained}, size, steps, batches, bits, far)
 

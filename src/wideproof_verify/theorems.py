@@ -4,10 +4,11 @@ import math
 import operator
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from types import SimpleNamespace
+from typing import NoReturn
 
 import numpy as np
 
-from wideproof_verify import basins, methods
+from wideproof_verify import basins, methods, starts
 from wideproof_verify.activations import ACTIVATIONS
 from wideproof_verify.arithmetic import (
     Balls,
@@ -28,10 +29,10 @@ from wideproof_verify.arithmetic import (
     spectral_norm,
 )
 from wideproof_verify.bounds import Bounds
-from wideproof_verify.following import LostError, Tube, follow
+from wideproof_verify.following import Tube
 from wideproof_verify.graphs import is_number, require
 from wideproof_verify.jumps import halve
-from wideproof_verify.losses import Loss, contained
+from wideproof_verify.losses import contained
 from wideproof_verify.near import Near, close
 from wideproof_verify.networks import Anchor
 from wideproof_verify.reading import Certificate
@@ -51,8 +52,7 @@ LEAST = (
     "({equal} rows have the input of another row, and some of them another target)"
 )
 LOGISTIC = (
-    "Gradient descent on the mean logistic loss with step size {eta} from these weights lowers it at every step "
-    "until it is at most {epsilon}, after at most {steps} steps."
+    "{origin} lowers the mean logistic loss at every step until it is at most {epsilon}, after at most {steps} steps."
 )
 
 
@@ -87,6 +87,10 @@ class Proof:
         holds = True if true(arb(claimed), arb(found)) else False if false(arb(claimed), arb(found)) else None
         self.record(f"{left} {relation} {right}", holds, claimed, found)
 
+    def refuse(self, reason: str) -> NoReturn:
+        """Stop where no further bits would help."""
+        raise NotProvedError(reason, decided=True)
+
     def positive(self, *names: str) -> None:
         """Require each of these claims to be positive."""
         for name in names:
@@ -94,19 +98,12 @@ class Proof:
 
     def prove(self) -> str:
         """Check everything and return what was proved about what, in words."""
-        other = {**basins.THEOREMS, **methods.THEOREMS}.get(self.c.theorem)
-        if other is not None:
-            said = other(self)
-            if self.c.start is not None:  # it comes within d, and there the theorem takes over
-                require("t" not in self.c.claims, "a basin is about one start, or about all that are near")
-                self.need("distance", self.c.start.distance, "≤", "d", self.k.d)
-                self.followed()
-                said = f"{self.course()} {self.led()}. {said}"
-            return f"{said} {self.c.subject}"
-        theorems = {
-            "fit": self.fit, "logistic": self.logistic, "impossible": self.impossible, "finite": self.finite,
-        }  # fmt: skip
-        return f"{theorems.get(self.c.theorem, self.squared)()} {self.c.subject}"
+        own = {"fit": Proof.fit, "logistic": Proof.logistic, "impossible": Proof.impossible}
+        theorems = {**own, **basins.THEOREMS, **methods.THEOREMS, **starts.THEOREMS}
+        said = theorems.get(self.c.theorem, Proof.squared)(self)
+        if self.c.start is not None and self.c.theorem in basins.THEOREMS:
+            said = f"{starts.entered(self)} {said}"
+        return f"{said} {self.c.subject}"
 
     def stairs(self) -> None:
         """M_j = Σ_{i≤j} Λ_i Δ_i and its integral Σ_{i≤j} (M_{i-1} Δ_i + Λ_i Δ_i²/2), Δ_i = t_i − t_{i-1}."""
@@ -214,7 +211,7 @@ class Proof:
                 above, means = " more than that least loss", " from the means of equal rows"
             said = DESCENT.format(
                 eta=c.claims["eta"], goal=goal, rate=rate, end=end, steps=c.claims["steps"], epsilon=most, above=above,
-                means=means, origin=self.origin(),
+                means=means, origin=starts.origin(self),
             )  # fmt: skip
         if "D" in c.claims:
             self.newton(self.raised(g), r)
@@ -222,69 +219,6 @@ class Proof:
             least = "the least loss that any function of the inputs has" if rows.clash else "zero loss"
             said += f"Weights with {least} exist within the distance {radius}."
         return said.strip()
-
-    def origin(self) -> str:
-        """Follow the steps from the start, if there is one, and say what begins where."""
-        c, eta = self.c, self.c.claims["eta"]
-        if c.start is None:
-            return f"Gradient descent with step size {eta} from these weights"
-        self.followed()
-        if c.start.batches is not None:
-            return f"{self.course()} {self.led()}, and gradient descent with step size {eta} from there"
-        self.need("eta", self.k.eta, "≥", "step size of the start", c.start.step_size)
-        self.need("eta", self.k.eta, "≤", "step size of the start", c.start.step_size)
-        return f"{self.course()} {self.led()}, and from there it"
-
-    def course(self) -> str:
-        """Say what is followed from where."""
-        start = self.c.start
-        assert start is not None
-        said, order = "Gradient descent", ""
-        if start.batches is not None:
-            said, order = f"Stochastic {said.lower()}", f" and the stored order of batches of {start.batches.shape[1]}"
-        return f"{said} with step size {start.step_size}{order}, started at the start weights,"
-
-    def led(self) -> str:
-        """Say where the steps end."""
-        start = self.c.start
-        assert start is not None
-        return f"comes within {short(start.distance, ROUND_CEILING)} of these weights in {start.steps} steps"
-
-    def followed(self) -> None:
-        """The steps from the start end within the claimed distance of these weights."""
-        c, start, loss = self.c, self.c.start, Loss(**self.c.loss)
-        assert start is not None
-        require("constant_sum" not in c.claims, "constant_sum is not for a proof from a start")
-        signs = c.loss["name"] == "squared" or (np.abs(c.targets) == 1).all()
-        require(signs, f"the targets of the {c.loss['name']} loss are not 1 and -1")
-        try:
-            self.tube = follow(c.network, c.weights, start, c.x, c.targets, loss)
-        except LostError as error:
-            raise NotProvedError(str(error), decided=True) from None
-        apart = [norm(contained(self.tube.point[name]) - balls(c.weights[name])) for name in c.network.trained]
-        off = norm(np.array(apart)) + self.tube.off
-        if not off <= start.distance:
-            text = f"the exact steps from the start end within {float(off):.6g} of these weights"
-            raise NotProvedError(f"{text}, claimed is {start.distance:.6g}", decided=True)
-        self.record("distance ≥ of the exact steps from these weights", True, start.distance, off)
-
-    def finite(self) -> str:
-        """The loss after the stored number of steps from the start, whatever comes later."""
-        c, loss = self.c, Loss(**self.c.loss)
-        assert c.start is not None
-        self.followed()
-        outputs = self.tube.outputs(c.network, c.weights, c.x)
-        value = loss.value(outputs, c.targets)
-        if not self.k.loss >= value:  # more bits here would repeat all steps, to the same end
-            raise NotProvedError(f"the loss after the steps is bounded by {float(value.upper()):.6g} only", True)
-        self.need("loss", self.k.loss, "≥", "loss after the steps", value)
-        most = short(c.claims["loss"], ROUND_CEILING)
-        said = f"{self.course()} has a loss of at most {most} after {c.start.steps} steps"
-        if "margin" in c.claims:
-            self.positive("margin")
-            self.need("margin", self.k.margin, "≤", "least margin", smaller.reduce(self.margins(outputs)))
-            said += f", and every example is on the right side by at least {short(c.claims['margin'], ROUND_FLOOR)}"
-        return f"{said}. It {self.led()}."
 
     def jump(self, anchor: Anchor) -> arb:
         """Return the claim D, checked with the slopes ½ at open pairs, or 0. Between jumps J is constant: Λ = 0."""
@@ -393,20 +327,27 @@ class Proof:
         return said + (f" The logistic loss is at most {short(c.claims['loss'], ROUND_CEILING)}." if single else "")
 
     def logistic(self) -> str:
-        """Theorem 3, Θ(t) = st − ∫M and ψ(L) = max{(1 − 1/e) min(1, √n L), (1 − e^{−nL})/√n, 1 − e^{−L}}."""
+        """Theorem 3, Θ(t) = st − ∫M and ψ(L) = max{(1 − 1/e) min(1, √n L), (1 − e^{−nL})/√n, 1 − e^{−L}}.
+
+        Starts within `distance` have a loss of at most L = loss + b distance/√n, and the path is counted from there.
+        Every |ℓ'| is at most q = 1 − e^{−nL}, all together at most P = (n q (1 − e^{−L}))^½, and ℓ'' ≤ q (1 − q) ≤ ¼.
+        """
         c, k, n = self.c, self.k, self.n
-        anchor = Anchor(c.network, c.weights, c.x).differentiate()
+        anchor = Anchor(c.network, c.weights, c.x, large=self.large).differentiate()
         require(len(c.targets) == 1 and c.claims["R1"] in c.claims["radii"][:-1], "R1 is not a radius before the last")
-        at, margins = c.claims["radii"].index(c.claims["R1"]) + 1, self.margins(anchor.outputs)
+        require(c.start is not None or "margin" not in c.claims, "a margin is claimed from a start only")
+        at, margins = c.claims["radii"].index(c.claims["R1"]) + 1, self.margins(contained(anchor.outputs))
         self.lean, self.bounds = anchor.lean, Bounds(anchor, c.sharp)
         self.stairs()
-        self.spectrum(anchor.gram())
+        self.spectrum(anchor.features() if anchor.lean else anchor.gram())
         self.lipschitz()
         self.loss(margins)
         self.positive("epsilon", "c", "eta")
         self.need("epsilon", k.epsilon, "<", "loss", k.loss)
         self.need("c", k.c, "<", "1", 1)
-        ratio, left, first, second = (k.loss / k.epsilon).root(4096), k.epsilon, arb(0), arb(0)
+        b, sigma, off = k.S + self.m[-1], k.s - self.m[at], arb(0 if c.start is None else c.start.distance)
+        most = k.loss + b * off / n.sqrt()
+        ratio, left, first, second = (most / k.epsilon).root(4096), k.epsilon, arb(0), arb(0)
         for _ in range(4096):
             psi = (1 - arb(-1).exp()) * (n.sqrt() * left).min(arb(1))
             psi = psi.max(-(-n * left).expm1() / n.sqrt()).max(-(-left).expm1())
@@ -414,15 +355,18 @@ class Proof:
             left = left * ratio
         self.need("I1", k.I1, "≥", "∫dL/ψ", first)
         self.need("I2", k.I2, "≥", "∫dL/ψ²", second)
-        b, sigma = k.S + self.m[-1], k.s - self.m[at]
-        beta = (b * b / 4 + self.rises[-1] * (n * k.loss.min(arb(1))).sqrt()) / n
+        q = -(-n * most).expm1()
+        slope, q, far = (-n * q * (-most).expm1()).sqrt(), q.min(arb(0.5)), "R1" if off == 0 else "(R1 − distance)"
+        beta = (q * (1 - q) * b * b + self.rises[-1] * slope) / n
         self.need("M_J", self.m[-1], "≤", "s", k.s)
         self.need("s − M(R1)", sigma, ">", "0", 0)
-        self.need("n I1 / c", n * k.I1 / k.c, "≤", "s R1 − ∫M", k.s * k.R1 - self.integral[at])
-        self.need("t_J", self.radii[-1], "≥", "R1 + eta b √(loss/n)", k.R1 + k.eta * b * (k.loss / n).sqrt())
+        self.need("n I1 / c", n * k.I1 / k.c, "≤", f"s {far} − ∫M", k.s * (k.R1 - off) - self.integral[at])
+        self.need("t_J", self.radii[-1], "≥", "R1 + eta b P/n", k.R1 + k.eta * b * slope / n)
         self.need("eta", k.eta, "≤", "2(1 − c)/β", 2 * (1 - k.c) / beta)
         self.need("steps", k.steps, "≥", "n² I2 / (c eta σ²)", n * n * k.I2 / (k.c * k.eta * sigma * sigma))
-        return LOGISTIC.format(**c.claims | {"epsilon": short(c.claims["epsilon"], ROUND_CEILING)})
+        epsilon, origin = short(c.claims["epsilon"], ROUND_CEILING), starts.origin(self, most)
+        more = "" if c.start is None else " more"
+        return LOGISTIC.format(origin=origin, epsilon=epsilon, steps=f"{c.claims['steps']}{more}")
 
     def impossible(self) -> str:
         """Equal inputs with different targets: no weights fit both."""

@@ -10,9 +10,10 @@ import pytest
 from scipy.special import expit
 
 from tests.certificates.making import at, signs, sphere, start
+from wideproof.certificates import classify
 from wideproof.certificates.classify import certify_classifier
 from wideproof.certificates.lipschitz import lipschitz
-from wideproof.certificates.logistic_loss import _psi, least_loss, logistic_descent, loss_integrals
+from wideproof.certificates.logistic_loss import _psi, least_loss, logistic_descent, loss_integrals, slopes
 from wideproof.certificates.polishing import polish
 from wideproof.certificates.widths import doubled
 from wideproof.data import Dataset
@@ -36,7 +37,13 @@ def test_the_lower_bound_of_the_gradient(rng, n):
     means = losses.mean(axis=1)
     bound = _psi(means, n)
     assert np.all(bound <= sizes * (1 + 1e-14))
-    assert np.all(sizes**2 <= n * np.minimum(1, means) * (1 + 1e-14))
+    slope, bend = np.array([slopes(mean, n) for mean in means]).T
+    p = -np.expm1(-losses)
+    assert np.all(sizes <= slope)
+    assert np.all(slope**2 <= n * np.minimum(1, means) * (1 + 1e-10))
+    assert np.all((p * (1 - p)).max(axis=1) <= bend)
+    assert (sizes / slope).max() > 0.99
+    assert ((p * (1 - p)).max(axis=1) / bend).max() > 0.99
     assert (bound / sizes).max() > 0.6  # not vacuous
     assert np.all(np.diff(_psi(np.sort(means), n)) >= -1e-16)
 
@@ -75,7 +82,7 @@ def start_of(n, d, width, seed=0):
 
 
 def course(network, data, params, eta, steps):
-    """Losses and path length of gradient descent on the mean logistic loss."""
+    """Losses and path length of gradient descent on the mean logistic loss, and the hidden weights at its end."""
     a, w, scale = params["a"], params["W1"].copy(), math.sqrt(network.activation.c_sigma / network.width)
     losses, paths = [], [0.0]
     for _ in range(steps + 1):
@@ -86,7 +93,7 @@ def course(network, data, params, eta, steps):
         move = eta * (scale * a * expit(z) * pull[:, None]).T @ data.x
         w -= move
         paths.append(paths[-1] + float(np.linalg.norm(move)))
-    return np.array(losses), np.array(paths[:-1])
+    return np.array(losses), np.array(paths[:-1]), w
 
 
 @pytest.mark.parametrize(("n", "width", "target"), [(4, 1000, 0.3), (6, 4000, 0.3)])
@@ -95,7 +102,7 @@ def test_the_path_theorem_on_a_run(n, width, target):
     found = certify_classifier(network, params, data, target_loss=target).descent
     assert found is not None
     assert found.loss == pytest.approx(math.log(2), rel=1e-9)
-    losses, paths = course(network, data, params, found.eta, found.steps)
+    losses, paths, _ = course(network, data, params, found.eta, found.steps)
     reached = int(np.argmax(losses <= target))
     assert losses[reached] <= target
     assert 0 < reached <= found.steps
@@ -113,11 +120,13 @@ def test_the_claims_satisfy_the_theorem(rng):
     n, (inner, outer), (first, last) = f.n, f.staircase.radii, f.staircase.constants
     assert inner == f.inner < outer
     m_inner, m = first * inner, first * inner + last * (outer - inner)
-    b = f.S + m
+    b, q = f.S + m, 1 - math.exp(-n * f.loss)
+    size = math.sqrt(n * q * (1 - math.exp(-f.loss)))
+    assert q > 0.5  # so 1/4 bounds the second derivative
     assert m <= f.s
     assert f.c / n * (f.s * inner - first * inner**2 / 2) >= f.first_integral
-    assert outer >= inner + f.eta * b * math.sqrt(f.loss / n)
-    assert f.eta <= 2 * (1 - f.c) / ((b * b / 4 + last * math.sqrt(n * min(1, f.loss))) / n)
+    assert outer >= inner + f.eta * b * size / n
+    assert f.eta <= 2 * (1 - f.c) / ((b * b / 4 + last * size) / n)
     assert f.steps >= n**2 * f.second_integral / (f.c * f.eta * (f.s - m_inner) ** 2)
     assert first >= lipschitz(anchor, inner).value * (1 - 1e-12)
     assert last >= lipschitz(anchor, outer).value * (1 - 1e-12)
@@ -145,6 +154,74 @@ def test_nothing_is_concluded_from_nothing(loss, epsilon, s, kink):
     """A target above the loss, no singular value, no room before a kink; the same with room and s passes."""
     assert logistic_descent(4, loss, epsilon, s, 2.0, lambda radius: 0.0, kink=kink) is None
     assert logistic_descent(4, 0.5, 0.1, 1.0, 2.0, lambda radius: 0.0) is not None
+
+
+def hostile(network, data, params, distance, rng):
+    """Starts on a sphere: up and down the loss, along singular vectors of the Jacobian, and anywhere."""
+    scale, w = math.sqrt(network.activation.c_sigma / network.width), params["W1"]
+    rows = scale * params["a"] * expit(data.x @ w.T)
+    jacobian = (rows[:, :, None] * data.x[:, None, :]).reshape(data.n, -1)
+    margins = data.y * (scale * np.logaddexp(0, data.x @ w.T) @ params["a"])
+    slope = jacobian.T @ (-data.y * expit(-margins))
+    _, _, right = np.linalg.svd(jacobian, full_matrices=False)
+    ways = [slope, -slope, right[0], -right[0], right[-1], -right[-1], jacobian.T @ data.y, -jacobian.T @ data.y]
+    for way in [*ways, *rng.standard_normal((6, w.size)), *rng.standard_normal((4, data.n)) @ jacobian]:
+        yield {**params, "W1": w + distance * (way / np.linalg.norm(way)).reshape(w.shape)}
+
+
+CASES = [  # n, width, seed, room, step size, steps before
+    (4, 1000, 0, 0.2, None, 0), (3, 400, 1, 0.5, None, 0), (6, 4000, 2, 0.1, 8.0, 0), (4, 1000, 3, 0.1, 20.0, 60),
+    (3, 2000, 4, 0.2, 30.0, 400),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "width", "seed", "room", "eta", "before"), CASES)
+def test_the_theorem_holds_for_every_start_within_the_distance(monkeypatch, rng, n, width, seed, room, eta, before):
+    """Loss at the start, monotone fall, steps and path from hostile starts, with small losses too."""
+    monkeypatch.setattr(classify, "NEARBY", math.inf)
+    network, data, params = start_of(n, 40, width, seed)
+    losses, _, w = course(network, data, params, 10.0, before)
+    params = {**params, "W1": w if before else params["W1"]}
+    f = certify_classifier(network, params, data, target_loss=0.85 * losses[-1], room=room, step_size=eta).descent
+    assert f is not None
+    most = f.loss + (f.S + f.s) * f.distance / math.sqrt(n)
+    assert f.distance < f.inner
+    worst = 0.0
+    for begun in hostile(network, data, params, f.distance, rng):
+        losses, paths, _ = course(network, data, begun, f.eta, min(f.steps, 4000))
+        reached = int(np.argmax(losses <= f.epsilon))
+        assert losses[0] <= most
+        assert losses[reached] <= f.epsilon
+        assert reached <= f.steps
+        assert np.all(np.diff(losses[: reached + 1]) < 0)
+        assert np.all(f.distance + paths[: reached + 1] < f.radius)
+        worst = max(worst, (losses[0] - f.loss) / (most - f.loss))
+    print(f"\nthe loss at the worst start rose by {worst:.2f} of what is allowed, distance {f.distance:.3g}")
+    assert worst > (0 if before else 0.1)  # |ℓ'| ≤ 1 is far from the truth where the loss is small
+
+
+def test_the_room_for_a_distance_is_counted():
+    """Without the term s times the distance the path condition would pass where it must not."""
+    kwargs = {"n": 4, "loss": 0.5, "epsilon": 0.4, "s": 1.0, "S": 1.0, "constant_at": lambda radius: 0.0, "eta": 1.0}
+    near, far = (logistic_descent(**kwargs, distance=distance) for distance in (0.0, 0.1))
+    assert near is not None
+    assert far is not None
+    assert far.inner - near.inner >= 0.1
+    assert far.first_integral > near.first_integral
+    assert far.c * (far.inner - 0.1) / 4 >= far.first_integral > far.c * (far.inner - 0.2) / 4
+
+
+@pytest.mark.parametrize("eta", [0.1, 2.0, 18.0])
+def test_a_given_step_size_is_certified(tmp_path, eta):
+    """Up to 2/β; c is what the step size leaves."""
+    network, data, params = start_of(4, 10, 400)
+    found = certify_classifier(network, params, data, target_loss=0.65, step_size=eta)
+    assert found.certificate is not None
+    assert found.certificate.claims["eta"] == eta
+    assert verify(found.certificate.save(tmp_path / "path")).answer == "proved"
+    most = 8 * 4 / found.anchor.S**2  # the loss is log 2, so 1/4 bounds the second derivative
+    assert eta < most
+    assert certify_classifier(network, params, data, target_loss=0.65, step_size=most).descent is None
 
 
 @pytest.fixture(scope="module")
@@ -185,9 +262,10 @@ def test_a_wrong_side_is_an_obstacle(fit):
     assert found.margin == pytest.approx(-1, rel=1e-6)
 
 
-def test_a_path_is_certified_and_verified(tmp_path):
+@pytest.mark.parametrize("sharp", [False, True])
+def test_a_path_is_certified_and_verified(tmp_path, sharp):
     network, data, params = start_of(4, 10, 400)
-    found = certify_classifier(network, params, data, target_loss=0.65)
+    found = certify_classifier(network, params, data, target_loss=0.65, sharp=sharp)
     assert found.certificate is not None
     assert found.certificate.theorem == "logistic"
     assert verify(found.certificate.save(tmp_path / "path")).answer == "proved"

@@ -15,12 +15,14 @@ import pytest
 from tests.certificates.rewriting import flip, parts, put
 from tests.verify import stated
 from wideproof.certificates.certificate import load_certificate
+from wideproof.certificates.certifying import certify
 from wideproof.certificates.starting import batches_of, certify_from_start, certify_run
 from wideproof.data import Dataset, SequenceDataset
 from wideproof.errors import InputError
 from wideproof.networks import DeepReLU, ElmanRNN, FullyConnected, Network, ResidualReLU, get_activation
 from wideproof.training import Recipe, Run, train
 from wideproof.training.losses import MarginLoss, get_loss
+from wideproof.training.train import begin
 from wideproof_verify import Verdict, verify
 
 TANH = get_activation("tanh")
@@ -43,6 +45,11 @@ def pairs(n: int = 3) -> Dataset:
 RUNS: dict[str, tuple[Network, Recipe]] = {
     "descent": (FullyConnected(4, 24, 1, TANH), Recipe(target_loss=1e-6, steps=400)),
     "descent-batches": (FullyConnected(4, 24, 1, TANH), Recipe(target_loss=1e-6, steps=400, batch=2)),
+    "logistic": (FullyConnected(4, 64, 1, trained=("hidden",)), Recipe(loss="logistic", steps=10)),
+    "logistic-batches": (
+        FullyConnected(4, 64, 1, trained=("hidden",)),
+        Recipe(loss="logistic", steps=6, step_size=1.0, batch=2),
+    ),
     "finite": (FullyConnected(4, 8, 2, TANH), Recipe(loss="squared_hinge", steps=6, step_size=0.2)),
     "finite-batches": (DeepReLU(4, 8, 2), Recipe(loss="logistic", steps=8, step_size=0.5, batch=2)),
 }
@@ -60,7 +67,7 @@ def cases(tmp_path_factory) -> dict[str, Case]:
     found = {}
     for name, (network, recipe) in RUNS.items():
         run = train(network, pairs(), recipe)
-        attempt = (certify_from_start if name.startswith("descent") else certify_run)(run)
+        attempt = (certify_run if name.startswith("finite") else certify_from_start)(run)
         assert attempt.certificate is not None, str(attempt)
         folder = attempt.certificate.save(tmp_path_factory.mktemp("starts") / name)
         found[name] = Case(run, folder, *parts(folder))
@@ -72,11 +79,17 @@ def case(request, cases) -> Case:
     return cases[request.param]
 
 
-def steps_of(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[float, float, float]:
-    """Distance from the anchor, loss and least margin after the stored steps, in plain NumPy from the JSON alone.
+class End(NamedTuple):
+    """Distance from the anchor, loss and least margin after the stored steps, and the loss after those that follow."""
 
-    For the theorem `descent` the loss is that after the steps that are claimed to follow.
-    """
+    apart: float
+    loss: float
+    margin: float
+    later: float
+
+
+def steps_of(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> End:
+    """Take the stored steps, and those that are claimed to follow, in plain NumPy from the JSON alone."""
     config, start, loss = document["network"], document["start"], document["loss"]
     x, y = arrays["x"], (arrays["y"][:, 1:] if config["times"] else arrays["y"]).reshape(len(arrays["y"]), -1)
     anchor = {name.removeprefix("weights/"): a for name, a in arrays.items() if name.startswith("weights/")}
@@ -96,14 +109,22 @@ def steps_of(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[f
         weights = stepped(
             weights, arrays["batches"][k] if "batches" in arrays else np.arange(len(x)), start["step_size"]
         )
+
+    def value(f: np.ndarray) -> float:
+        losses = 0.5 * np.square(f - y) if squared else margin_loss(loss["name"]).value(jnp.asarray(y * f))
+        return float(np.sum(losses)) / (len(x) if mean else 1)
+
     apart = math.sqrt(sum(float(np.square(weights[name] - anchor[name]).sum()) for name in anchor))
-    for _ in range(min(document["claims"].get("steps", 0), 1000)):
-        weights = stepped(weights, np.arange(len(x)), document["claims"]["eta"])
     f = stated.evaluate(config, weights, x).outputs
-    value = (
-        0.5 * np.square(f - y).sum() if squared else float(np.sum(margin_loss(loss["name"]).value(jnp.asarray(y * f))))
-    )
-    return apart, float(value) / (len(x) if mean else 1), float((y * f).min())
+    later, claims = value(f), document["claims"]
+    for _ in range(min(claims.get("steps", 0), 1000)):
+        if document["theorem"] == "logistic" and later <= claims["epsilon"]:
+            break
+        weights, before = stepped(weights, np.arange(len(x)), claims["eta"]), later
+        later = value(stated.evaluate(config, weights, x).outputs)
+        if document["theorem"] == "logistic" and not later < before:
+            return End(apart, value(f), float((y * f).min()), math.inf)
+    return End(apart, value(f), float((y * f).min()), later)
 
 
 def judged(folder: Path, document: dict[str, Any], arrays: dict[str, np.ndarray]) -> Verdict:
@@ -112,10 +133,12 @@ def judged(folder: Path, document: dict[str, Any], arrays: dict[str, np.ndarray]
     assert verdict.answer in ("proved", "not proved", "malformed")
     assert verdict.reason
     if verdict.answer == "proved":
-        (apart, loss, margin), claims = steps_of(document, arrays), document["claims"]
-        assert apart <= document["start"]["distance"] * (1 + 1e-6) + 1e-10
-        assert loss <= claims["loss" if document["theorem"] == "finite" else "epsilon"] * (1 + 1e-9) + 1e-15
-        assert margin >= claims.get("margin", -math.inf) - 1e-9
+        end, claims, far = steps_of(document, arrays), document["claims"], document["start"]["distance"]
+        assert end.apart <= far * (1 + 1e-6) + 1e-10
+        more = (claims["S"] + claims["s"]) * far if document["theorem"] == "logistic" else 0.0
+        assert end.loss <= claims.get("loss", math.inf) * (1 + 1e-9) + more + 1e-15
+        assert end.later <= claims.get("epsilon", math.inf) * (1 + 1e-9) + 1e-15
+        assert end.margin >= claims.get("margin", -math.inf) - 1e-9
     return verdict
 
 
@@ -141,6 +164,17 @@ def test_theorem_one_holds_for_every_start_within_the_distance(cases, name):
         assert before**2 / 2 <= claims["epsilon"]
 
 
+@pytest.mark.parametrize("name", ["logistic", "logistic-batches"])
+def test_theorem_three_from_the_end_of_a_run(cases, name):
+    """The run's own step size where there are no batches, the loss where it ends, and a lower one to come."""
+    claims, run = cases[name].document["claims"], cases[name].run
+    assert claims["eta"] == run.step_size
+    assert run.loss <= claims["loss"] <= run.loss * (1 + 1e-9)
+    assert claims["epsilon"] < 0.9 * claims["loss"]
+    assert 0 < cases[name].document["start"]["distance"] <= 1e-7
+    assert f"after at most {claims['steps']} more steps." in verify(cases[name].folder).statement
+
+
 def with_start(case: Case, **changes: Any) -> dict[str, Any]:
     document = copy.deepcopy(case.document)
     document["start"] |= changes
@@ -164,9 +198,8 @@ def test_what_is_claimed_is_proved(case, tmp_path):
 def test_batches_are_those_of_the_run(cases):
     """The stored rows lead from the initial weights to the trained ones."""
     assert batches_of(cases["descent"].run) is None
-    for name in ("descent-batches", "finite-batches"):
-        apart, _, _ = steps_of(cases[name].document, cases[name].arrays)
-        assert apart < 1e-12
+    for name in ("descent-batches", "logistic-batches", "finite-batches"):
+        assert steps_of(cases[name].document, cases[name].arrays).apart < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -202,7 +235,7 @@ def test_lies_about_the_course_are_refused(case, tmp_path):
     lies = {
         "step size": with_start(case, step_size=start["step_size"] * 1.01),
         "a step less": with_start(case, steps=steps - 1, bits=start["bits"][1:]),
-        "distance": with_start(case, distance=steps_of(case.document, case.arrays)[0] * 0.5 + 1e-300),
+        "distance": with_start(case, distance=steps_of(case.document, case.arrays).apart * 0.5 + 1e-300),
     }
     for name, lie in lies.items():
         arrays = dict(case.arrays)
@@ -248,6 +281,78 @@ def test_lies_about_the_end_are_refused(cases, tmp_path):
     lie = copy.deepcopy(c.document)
     lie["claims"]["steps"] = max(0, c.document["claims"]["steps"] - 3)
     assert judged(tmp_path / "steps", lie, c.arrays).answer == "not proved"
+
+
+@pytest.mark.parametrize("name", ["logistic", "logistic-batches"])
+def test_lies_about_a_lower_loss_are_refused(cases, tmp_path, name):
+    """Every claim of Theorem 3 a little too good, and the room for the distance left away."""
+    c = cases[name]
+    better = {
+        "loss": 0.999, "epsilon": 0.99, "I1": 0.999, "I2": 0.999, "s": 1.001, "S": 0.999, "lipschitz": 0.9,
+        "c": 1.01, "R1": 0.9, "margin": 1.01, "steps": 0.9,
+    }  # fmt: skip
+    for claim, factor in better.items():
+        lie = copy.deepcopy(c.document)
+        if claim not in lie["claims"]:
+            assert claim == "margin"
+            continue
+        old = lie["claims"][claim]
+        new = [factor * v for v in old] if isinstance(old, list) else type(old)(factor * old)
+        lie["claims"][claim] = new
+        if claim == "R1":
+            lie["claims"]["radii"][0] = new
+        verdict = judged(tmp_path / "lie", lie, c.arrays)
+        assert verdict.answer == "not proved", (claim, verdict.reason)
+    lie = copy.deepcopy(c.document)
+    lie["claims"]["eta"] *= 1 - 1e-9
+    lie["claims"]["steps"] *= 2
+    verdict = judged(tmp_path / "eta", lie, c.arrays)
+    assert (verdict.answer == "proved") == (name == "logistic-batches")
+    assert ("step size of the start" in verdict.reason) == (name == "logistic")
+    for far in (1e3, 1e6, 1e12):
+        verdict = judged(tmp_path / "far", with_start(c, distance=c.document["start"]["distance"] * far), c.arrays)
+        assert verdict.answer == "not proved", far
+        assert verdict.reason.startswith("I1 ≥ ∫dL/ψ fails")
+    lie = copy.deepcopy(c.document)
+    del lie["start"]
+    lie["claims"].pop("margin", None)
+    assert verify(put(tmp_path / "none", lie, c.arrays, digests=True)).answer == "malformed"
+    plain = {key: a for key, a in c.arrays.items() if not key.startswith("start/") and key != "batches"}
+    assert verify(put(tmp_path / "here", lie, plain, digests=True)).answer == "proved"
+    lie["claims"]["margin"] = 1e-3
+    assert verify(put(tmp_path / "side", lie, plain, digests=True)).reason == "a margin is claimed from a start only"
+
+
+def test_too_much_work_is_refused_before_it_begins(cases, tmp_path, monkeypatch):
+    """A million steps in thousands of bits: one sentence, at once. The prover makes no such certificate."""
+    c = cases["finite"]
+    document = with_start(c, steps=10**6, bits=[4096] * 10**6)
+    verdict = judged(tmp_path / "work", document, c.arrays)
+    assert verdict.answer == "malformed"
+    assert verdict.reason.startswith("the start is 4e+15 of work away")
+    assert verdict.reason.endswith("summed over 1000000 steps, and at most 1e+15 is followed")
+    monkeypatch.setattr("wideproof.certificates.starting.MOST_WORK", 1e8)
+    attempt = certify_run(c.run)
+    assert attempt.certificate is None
+    assert attempt.obstacle is not None
+    assert attempt.obstacle.quantity == "work"
+    assert str(attempt.obstacle).startswith("to follow 6 steps is ")
+
+
+def test_a_constant_sum_is_not_claimed_from_a_start(tmp_path):
+    """Weights that stay balanced exactly: the certificate from there says so, that from the start does not."""
+    y = np.array([[1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])
+    network, data = FullyConnected(4, 24, 1, TANH, outputs=2), Dataset(points(), y, "multiclass")
+    first = begin(network, data, Recipe(target_loss=1e-6, steps=2000))
+    half = np.asarray(first.initial["a"])[:1]
+    even = {**first.initial, "a": np.concatenate([half, -half])}
+    run = train(network, data, first.recipe, start=dataclasses.replace(first, initial=even, params=even))
+    from_here, from_start = certify(network, run.params, data).certificate, certify_from_start(run).certificate
+    assert from_here is not None
+    assert from_start is not None
+    assert "constant_sum" in from_here.claims
+    assert "constant_sum" not in from_start.claims
+    assert verify(from_start.save(tmp_path / "start")).answer == "proved"
 
 
 def test_fields_that_are_not_right_are_malformed(case, tmp_path):
@@ -301,7 +406,7 @@ def test_arrays_that_are_not_right_are_malformed(case, tmp_path):
 def test_a_start_elsewhere_is_malformed(cases, tmp_path):
     """Other theorems know no start, nor do targets that are no signs, nor a constant sum of outputs."""
     c = cases["finite"]
-    for theorem in ("fit", "existence", "impossible", "logistic", "none"):
+    for theorem in ("fit", "existence", "impossible", "ridge", "none"):
         assert judged(tmp_path / "other", c.document | {"theorem": theorem}, c.arrays).answer == "malformed"
     document = copy.deepcopy(c.document)
     document["anchor"] = {}
@@ -318,7 +423,7 @@ def test_a_loss_that_is_not_decided_is_not_proved(cases, tmp_path):
     """The claim is the loss itself: it lies within what float64 leaves open."""
     c = cases["finite"]
     close = copy.deepcopy(c.document)
-    close["claims"]["loss"] = steps_of(c.document, c.arrays)[1]
+    close["claims"]["loss"] = steps_of(c.document, c.arrays).loss
     verdict = judged(tmp_path / "close", close, c.arrays)
     assert (verdict.answer, "is bounded by" in verdict.reason) == ("not proved", True), verdict.reason
 
@@ -328,7 +433,7 @@ def test_hints_decide_nothing(cases, tmp_path):
     c = cases["finite-batches"]
     for bits in (-1000.0, 0, 30.5, 150):
         assert judged(tmp_path / "bits", with_start(c, bits=[bits] * c.run.step), c.arrays).answer == "proved"
-    tight = with_start(c, bits=[-1000.0] * c.run.step, distance=steps_of(c.document, c.arrays)[0] + 1e-17)
+    tight = with_start(c, bits=[-1000.0] * c.run.step, distance=steps_of(c.document, c.arrays).apart + 1e-17)
     verdict = judged(tmp_path / "tight", tight, c.arrays)
     assert (verdict.answer, "the exact steps from the start end within" in verdict.reason) == ("not proved", True)
 
@@ -411,12 +516,17 @@ def test_what_cannot_be_followed_is_said(cases):
             certify_run(dataclasses.replace(run, recipe=other))
     with pytest.raises(InputError, match="no step"):
         certify_run(train(network, data, dataclasses.replace(recipe, steps=0)))
-    with pytest.raises(InputError, match="half the sum of squares"):
+    with pytest.raises(InputError, match="half the sum of squares, a lower loss for the logistic loss of one output"):
         certify_from_start(run)
 
 
 def test_obstacles(cases):
-    """A run that has not come near enough, and one whose errors grow too much, say so."""
+    """A run that has not come near enough, one with a kink, and one whose errors grow too much, say so."""
+    kinked = certify_from_start(cases["finite-batches"].run)
+    assert kinked.certificate is None
+    assert kinked.obstacle is not None
+    assert kinked.obstacle.quantity in ("kink", "eigenvalue")
+    assert str(kinked.obstacle).count("\n") == 0
     early = certify_from_start(train(RUNS["descent"][0], pairs(), Recipe(steps=1, step_size=1e-3)))
     assert early.certificate is None
     assert early.obstacle is not None

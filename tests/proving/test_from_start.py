@@ -1,13 +1,14 @@
 """Proofs from the initial weights: by `prove`, of a run by `follow`, by SGD; what is said where there is none."""
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wideproof as wp
-from wideproof.certificates import certify_epochs, certify_sampling, enter, polish
+from wideproof.certificates import certify_epochs, certify_from_start, certify_sampling, enter, polish
 from wideproof.errors import InputError
 from wideproof.proving import stages
 from wideproof.report import proof_figures
@@ -90,12 +91,12 @@ def test_what_takes_too_long_is_not_done_unasked(monkeypatch):
 
 
 def test_a_refused_proof_from_the_start_becomes_one_from_here(monkeypatch):
-    from wideproof_verify import following, theorems
+    from wideproof_verify import following, starts
 
     def lost(*_: Any) -> None:
         raise following.LostError("nothing bounds the distance")
 
-    monkeypatch.setattr(theorems, "follow", lost)
+    monkeypatch.setattr(starts, "follow", lost)
     found = wp.prove(SPHERE, **SMALL)
     assert found.proved
     assert found.start is None
@@ -120,6 +121,10 @@ def test_sgd_into_a_basin_and_on_in_any_order(sgd, tmp_path):
     assert made.theorem == "epochs"
     assert "whatever the order of the batches" in str(found)
     assert made.start.distance <= made.claims["d"]
+    comes, basin = (float(text) for text in re.findall(r"within ([0-9.e-]+) of these weights", str(found))[:2])
+    assert comes <= basin
+    same = dataclasses.replace(made, start=dataclasses.replace(made.start, distance=made.claims["d"]))
+    assert verify(same.save(tmp_path / "same")).reason.startswith("distance ≤ d fails")
     wide = dataclasses.replace(made, start=dataclasses.replace(made.start, distance=1.01 * made.claims["d"]))
     verdict = verify(wide.save(tmp_path / "wide"))
     assert verdict.answer == "not proved"
@@ -134,6 +139,38 @@ def test_random_batches_from_the_start(sgd):
     far = enter(early, certify_epochs(network, near, data, batch=4))
     assert far.certificate is None
     assert far.obstacle.quantity == "distance"
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+def test_the_logistic_loss_goes_on_from_the_end_of_a_run(problem, tmp_path, batch):
+    """Theorem 3 takes over where the steps end, and the verdict says the loss there and the one to come."""
+    data = problem[1]
+    network = wp.build("fully-connected", data.input_shape, data.target_shape, width=1024, depth=1, activation="erf")
+    run = wp.train(network, data, wp.Recipe(loss="logistic", steps=60, step_size=9.0, batch=batch))
+    found = wp.follow(run, tmp_path / "c")
+    assert found.proved, found
+    assert not found.minimum
+    made = found.attempt.certificate
+    assert made.theorem == "logistic"
+    assert made.claims["epsilon"] <= 0.9 * run.loss
+    assert "lowers the mean logistic loss at every step until it is at most" in str(found)
+    assert "every example is on the right side by at least" in str(found)
+    assert ("and from there gradient descent with step size" in str(found)) == (batch is not None)
+
+
+def test_where_theorem_three_ends_the_loss_after_the_steps_is_proved(problem, tmp_path):
+    """A narrow network: the obstacle is one sentence, and `follow` falls back on finite time."""
+    run = wp.train(problem[0], problem[1], wp.Recipe(loss="logistic", steps=5))
+    attempt = certify_from_start(run)
+    assert attempt.certificate is None or attempt.certificate.claims["epsilon"] > 0.9 * run.loss
+    found = wp.follow(run, tmp_path / "c")
+    assert found.proved
+    assert found.attempt.certificate.theorem == "finite"
+    steep = wp.train(problem[0], problem[1], wp.Recipe(loss="logistic", steps=2, step_size=17.0))
+    large = certify_from_start(steep)
+    assert large.certificate is None
+    assert large.obstacle.quantity == "step size"
+    assert re.search(r"the step size 17 is not below 2n/\(ℓ''S²\) = [0-9.]+, beyond which", str(large.obstacle))
 
 
 def test_a_run_far_from_a_fit_is_proved_in_finite_time(problem, tmp_path):

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from wideproof.report.proof_figures import TEXT
 from wideproof.sweeps.analysis import bootstrap_slope, exponents, fraction, thresholds
-from wideproof.sweeps.figures import draw
+from wideproof.sweeps.figures import ON_LIGHT, draw
 from wideproof.sweeps.study import Figure
 
 WIDTHS, SEEDS = np.array([64.0, 128.0, 256.0, 512.0]), 6
@@ -114,7 +113,7 @@ def test_numbers_in_a_table_are_readable():
     drawn = draw(phases(), Figure(kind="phase", quantity="reached", x="n", y="width"))
     assert drawn is not None
     texts = drawn.figure.axes[0].texts
-    assert {text.get_color() for text in texts if text.get_text() == "1.00"} == {TEXT}
+    assert {text.get_color() for text in texts if text.get_text() == "1.00"} == {ON_LIGHT}
     assert {text.get_color() for text in texts if text.get_text() == "0.00"} == {"#ffffff"}
 
 

@@ -23,6 +23,7 @@ from wideproof.sweeps import engines, read_study
 from wideproof.sweeps import task as task_module
 from wideproof.sweeps.page import save_page
 from wideproof.sweeps.store import Store
+from wideproof.sweeps.study import Study
 from wideproof.sweeps.task import Work, tasks_of
 from wideproof.training import Recipe, train
 
@@ -359,3 +360,16 @@ def test_a_full_disk_keeps_what_is_finished(study, unbroken, tmp_path, monkeypat
     done = sweep(study, tmp_path / "out")
     assert 0 < done.kept < 4
     assert tree(done.folder / "results.zarr") == tree(unbroken.folder / "results.zarr")
+
+
+def test_a_sweep_says_what_it_is_and_how_far(study, tmp_path):
+    """Others can watch: the study and the progress lie in the folder, and a longer axis changes both."""
+    short = study.model_copy(update={"axes": {"width": [0, 4], "seed": 1}})
+    sweep(short, tmp_path / "out")
+    noted = json.loads((tmp_path / "out" / "progress.json").read_text())
+    assert (noted["done"], noted["failed"], noted["total"], noted["ended"]) == (1, 1, 2, True)
+    assert len(noted["errors"]) == 1
+    sweep(study.model_copy(update={"axes": {"width": [4], "seed": 2}}), tmp_path / "out")
+    about = json.loads((tmp_path / "out" / "study.json").read_text())
+    assert Study.model_validate(about["study"]).count == 2
+    assert json.loads((tmp_path / "out" / "progress.json").read_text())["done"] == 2

@@ -289,6 +289,19 @@ def test_steps_written_out_end_in_the_tube(name, bits):
     assert all(a.contains(b.mid()) for a, b in zip(outputs.ravel(), moved.ravel(), strict=True))
 
 
+def test_outputs_need_no_gram_matrix(monkeypatch):
+    """A forward pass bounds how far outputs move: the Jacobian of all rows is not formed."""
+    c = case("fully-connected", n=4)
+    tube = Tube({name: Near(w) for name, w in c.trained().items()}, arb(1e-3))
+    monkeypatch.setattr(Anchor, "gram", None)
+    monkeypatch.setattr(Anchor, "differentiate", None)
+    outputs, rng = tube.outputs(c.net, c.matrices, c.x), np.random.default_rng(0)
+    for u in rng.standard_normal((20, sum(w.size for w in c.trained().values()))):
+        moved = stated.moved(c.config, c.weights, 1e-3 * u / np.linalg.norm(u))
+        found = stated.evaluate(c.config, moved, c.x).outputs.T
+        assert all(a.contains(arb(float(b))) for a, b in zip(outputs.ravel(), found.ravel(), strict=True))
+
+
 def test_batches_have_as_many_bits_as_asked_for():
     """n/|B| = 5/3 is no float64 number, nor one of 128 bits."""
     c = case("fully-connected-one", n=5)

@@ -3,7 +3,7 @@ r"""Basins: gradient descent converges from every start near weights that fit, o
 The anchor is nearly a zero of the residual: with $2 \Lambda \rho < s^2$ a zero lies within $2\rho/s$ of it. A start is
 at most $D$ from its nearest zero, which is at most $F$ from the anchor. With $\kappa = \Lambda D / (s - \Lambda F)$ and
 $c = 2 - \eta b^2$, gradient descent converges if $2 \kappa^2 < (1 - \kappa)(c - (1 + c/2) \kappa)$: the residual at the
-start does not matter. `docs/certificates.md` has the proof (Theorem 4).
+start does not matter. `docs/theory/certificates.md` has the proof (Theorem 4).
 """
 
 from __future__ import annotations

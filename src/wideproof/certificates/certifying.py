@@ -60,7 +60,7 @@ def certify(
     target_loss : the loss, above the least one, for which steps are counted.
     require_zero : prove zero loss, or that it is impossible.
     rooms : shares, of which the first with a proof is taken: it then holds for all starts so near that their residual
-        is larger by at most that share.
+        is larger by at most that share. (Sums of outputs, which are constant at the anchor, are not at those.)
     about : where the anchor comes from; it is written into the certificate.
 
     Examples
@@ -88,7 +88,7 @@ def certify(
     counts = groups.counts if groups.repeated else None
     anchor = measure(
         network.graph, weights, groups.x, scored(network, groups.y), counts=counts,
-        level=level, sharp=sharp, constant=is_balanced(network.graph, weights, data.y),
+        level=level, sharp=sharp, constant=not any(rooms) and is_balanced(network.graph, weights, data.y),
     )  # fmt: skip
     obstacle = no_eigenvalue(anchor, groups.x)
     if obstacle is not None:

@@ -6,9 +6,11 @@ outputs proves them. Theorem 3 adds that gradient descent on $L_S$ goes on from 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,13 @@ from wideproof.certificates.attempt import Level, Obstacle
 from wideproof.certificates.certificate import Certificate
 from wideproof.certificates.enclosure import UP, Ball
 from wideproof.certificates.lipschitz import kink_radius, lipschitz
-from wideproof.certificates.logistic_loss import LogisticDescent, least_loss, logistic_descent
+from wideproof.certificates.logistic_loss import LogisticDescent, least_loss, logistic_descent, loss_integrals, slopes
+from wideproof.certificates.obstacles import kink
 from wideproof.data import AnyDataset
 from wideproof.errors import InputError
 from wideproof.networks import Network
+
+NEARBY = 1e-7  # the largest distance of starts for which Theorem 3 is asked: float64 steps end nearer
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +39,7 @@ class Classified:
     margin : lower bound of the least margin; above 0 every training example is on the right side.
     loss : upper bound of the mean logistic loss; NaN for several classes.
     descent : Theorem 3's conclusion for the least loss it reaches, or `None`.
+    anchor : the numbers at the weights.
     """
 
     margin: float
@@ -41,6 +47,7 @@ class Classified:
     descent: LogisticDescent | None
     certificate: Certificate | None
     obstacle: Obstacle | None
+    anchor: Anchor
 
 
 def certify_classifier(
@@ -50,11 +57,23 @@ def certify_classifier(
     *,
     target_loss: float | None = None,
     level: Level = "enclosed",
+    sharp: bool = False,
+    step_size: float | None = None,
+    room: float = 0.0,
     about: Mapping[str, Any] | None = None,
 ) -> Classified:
     r"""Certify the training error and the logistic loss at `params`, and how far gradient descent will take the loss.
 
-    `target_loss` asks Theorem 3 for that loss; by default for the least that it reaches.
+    Parameters
+    ----------
+    params : the anchor: trained weights, or an initialization.
+    target_loss : asks Theorem 3 for that loss; by default for the least that it reaches.
+    level : `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    sharp : sharper Lipschitz constants; slower.
+    step_size : of gradient descent on the mean loss; by default $1/\beta$, with the curvature $\beta$ of the theorem.
+    room : the share of the loss by which it may be larger at a start nearby: Theorem 3 then holds for all starts
+        within `descent.distance`, at most 1e-7.
+    about : where the anchor comes from; it is written into the certificate.
 
     Examples
     --------
@@ -72,7 +91,7 @@ def certify_classifier(
         raise InputError("a classifier's certificate needs labels, and a network with one answer for each example")
     weights = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
     about = {"data": data.name, "digest": data.digest, **(about or {})}
-    anchor = measure(network.graph, weights, data.x, data.y, level=level)
+    anchor = measure(network.graph, weights, data.x, data.y, level=level, sharp=sharp)
     y = data.y.reshape(data.n, -1)
     outputs = Ball(anchor.errors.mid + y, anchor.errors.rad)
     off = np.zeros_like(y) if outputs.rad is None else (outputs.rad + 4e-16 * np.abs(outputs.mid)) * UP
@@ -82,17 +101,17 @@ def certify_classifier(
     if y.shape[1] == 1:
         worst = (y * outputs.mid - off).ravel()
         loss = float(np.logaddexp(0, -worst).mean()) * (1 + 1e-12) + 1e-300
-        found = _more(anchor, data.n, loss, target_loss)
+        found = _more(anchor, data.n, loss, target_loss, step_size, room)
     if found is None and not margin > 0:
         reason = f"an example is not known to be on the right side: the least margin is {margin:.3g}"
-        return Classified(margin, loss, None, None, Obstacle("margin", margin, 0.0, reason, ("train longer",)))
+        return Classified(margin, loss, None, None, Obstacle("margin", margin, 0.0, reason, ("train longer",)), anchor)
     theorem = "fit" if found is None else "logistic"
     claims: dict[str, Any] = {"margin": margin}
     if y.shape[1] == 1:
         claims = {"margin": margin, "loss_name": "logistic", "loss": loss} if found is None else _claims(found)
     summary = _summary(network, data, margin, loss, found)
-    made = Certificate(summary, theorem, level, network.graph, claims, weights, data.x, data.y, False, about)
-    return Classified(margin, loss, found, made, None)
+    made = Certificate(summary, theorem, level, network.graph, claims, weights, data.x, data.y, sharp, about)
+    return Classified(margin, loss, found, made, None, anchor)
 
 
 def least_margin(outputs: np.ndarray, off: np.ndarray, y: np.ndarray) -> float:
@@ -109,14 +128,33 @@ def least_margin(outputs: np.ndarray, off: np.ndarray, y: np.ndarray) -> float:
     return float((gap - 4e-16 * np.abs(gap)).min())
 
 
-def _more(anchor: Anchor, n: int, loss: float, target_loss: float | None) -> LogisticDescent | None:
-    def constant_at(radius: float) -> float:
-        return lipschitz(anchor, radius).value
+def no_lower_loss(found: Classified, n: int, step_size: float | None) -> Obstacle:
+    r"""Return why Theorem 3 does not go on though s is positive: the step size, a kink, or $s^2/2\Lambda$."""
+    anchor, loss = found.anchor, found.loss
+    needed, most = n * loss_integrals(0.9 * loss, loss, n)[0], 2 * n / (slopes(loss, n)[1] * anchor.S**2)
+    if step_size is not None and step_size >= most:
+        reason = f"the step size {step_size:.4g} is not below 2n/(ℓ''S²) = {most:.4g}, beyond which the loss may rise"
+        return Obstacle("step size", step_size, most, reason, ("train with a smaller step size",))
+    blocked = kink(anchor, needed / anchor.s)
+    if blocked is not None:
+        return dataclasses.replace(blocked, advice=("take a smooth activation",))
+    gain = anchor.s**2 / max(2 * lipschitz(anchor, 0.0).value, 1e-300)
+    reason = (
+        f"Theorem 3 does not lower the loss {loss:.3g} from there: s²/2Λ is {gain:.3g}, and to lower it by a tenth "
+        f"takes more than n ∫dL/ψ = {needed:.3g}"
+    )
+    return Obstacle("gain", gain, needed, reason, ("take a wider network, or a larger output scale",))
 
-    kink = kink_radius(anchor)
+
+def _more(
+    anchor: Anchor, n: int, loss: float, target_loss: float | None, eta: float | None, room: float
+) -> LogisticDescent | None:
+    constant_at = cache(lambda radius: lipschitz(anchor, radius).value)
+    limit, s, S = kink_radius(anchor), anchor.s, anchor.S
+    distance = min(NEARBY, room * loss * math.sqrt(n) / (S + s)) if s > 0 else 0.0
     if target_loss is not None:
-        return logistic_descent(n, loss, target_loss, anchor.s, anchor.S, constant_at, kink=kink)
-    return least_loss(n, loss, anchor.s, anchor.S, constant_at, kink=kink)
+        return logistic_descent(n, loss, target_loss, s, S, constant_at, kink=limit, eta=eta, distance=distance)
+    return least_loss(n, loss, s, S, constant_at, kink=limit, eta=eta, distance=distance)
 
 
 def _claims(found: LogisticDescent) -> dict[str, Any]:

@@ -5,7 +5,7 @@ One step of gradient descent multiplies an error by at most
 $$ G = \max\{1 + \eta N,\; \eta (\beta \|J\|^2 + N) - 1\}, \qquad N \ge \Bigl\|\sum_i \ell_i' \nabla^2 f_i\Bigr\|, $$
 
 with $\beta = \sup \ell''$. N is bounded with the columns of all examples as one matrix, weighted by $|\ell_i'|^{1/2}$
-(`docs/certificates.md`). These are estimates in float64, for hints and plans: a verifier computes its own bounds.
+(`docs/theory/certificates.md`). These are estimates in float64, for hints and plans: a verifier computes its own bounds.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ r"""Momentum: gradient descent with heavy ball momentum converges to zero loss.
 $\Delta_{k+1} = \beta \Delta_k - \eta \nabla L_k$ and $\theta_{k+1} = \theta_k + \Delta_{k+1}$ from $\Delta_0 = 0$. With
 $\sigma = s - \Lambda R$, $\ell = (S + \Lambda R)^2 + \Lambda \rho$, $\eta \ell \le 1 - \beta$ and
 $c = \beta + \sigma \sqrt{\beta \eta}$ the path is at most $2 \rho (1 + c) / ((1 - \beta) \sigma)$; if that is below
-$R$, everything stays in the ball. `docs/certificates.md` has the proof (Theorem 9).
+$R$, everything stays in the ball. `docs/theory/certificates.md` has the proof (Theorem 9).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ $\|J(\theta) - J(\theta')\| \le \Lambda(R) \|\theta - \theta'\|$ for all $\theta
 
 On a ball of radius $R$ the best constant is $\sup \|D^2 F\|$. A direction $u$ enters through the norms
 $t_w = \|U_w\|_F$ of its parts, one for each trained array; every bound is a vector or a quadratic form in $t$.
-`docs/certificates.md` has the recursion and its proof. An example that stands for $r$ equal rows counts $\sqrt r$ times
+`docs/theory/certificates.md` has the recursion and its proof. An example that stands for $r$ equal rows counts $\sqrt r$ times
 wherever examples are summed over.
 """
 

@@ -4,7 +4,7 @@ On the ball of radius $R$ the residual is at most $\rho_R = \rho + S R + \Lambda
 $J^\top J + \lambda + \sum_i r_i \nabla^2 f_i$ lies between $\mu = \lambda - \Lambda \rho_R$ and
 $\ell = (S + \Lambda R)^2 + \lambda + \Lambda \rho_R$. If $\mu > 0$ and the gradient at the anchor is at most $\mu R$,
 steps of gradient descent are contractions of the ball. No eigenvalue has to be positive: rows may repeat, contradict
-each other, and outnumber the weights. `docs/certificates.md` has the proof (Theorem 10).
+each other, and outnumber the weights. `docs/theory/certificates.md` has the proof (Theorem 10).
 """
 
 from __future__ import annotations

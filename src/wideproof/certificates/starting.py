@@ -2,7 +2,8 @@ r"""Certificates about a training run from its first step: where its exact steps
 
 The weights that a run computed are near those of gradient descent without rounding: an error grows by a known factor a
 step (`growth`), so enough bits keep a verifier, which repeats the steps, as near as it needs. Where it arrives, Theorem
-1 holds for every start within `distance`; or the loss after the last step is all that is claimed.
+1 (or 3, for the logistic loss) holds for every start within `distance`; or the loss after the last step is all that is
+claimed.
 """
 
 from __future__ import annotations
@@ -20,16 +21,21 @@ from wideproof.certificates import growth
 from wideproof.certificates.attempt import Attempt, Obstacle
 from wideproof.certificates.certificate import Certificate, Start
 from wideproof.certificates.certifying import certify, scored
+from wideproof.certificates.classify import certify_classifier, no_lower_loss
+from wideproof.certificates.obstacles import no_eigenvalue
 from wideproof.errors import InputError
 from wideproof.training import Run, Status
-from wideproof.training.losses import SquaredLoss
+from wideproof.training.losses import LOGISTIC, SquaredLoss
 from wideproof.training.objective import Objective
 
 ROOMS = (0.25, 0.1, 0.02, 1e-3, 1e-5)  # shares of the residual that are left for the distance, the largest first
+LOSS_ROOM = 1e-3  # the same of the logistic loss
+CLOSER = 0.9999  # a basin of d is entered to this share of it, so that both numbers can be rounded
 SPARE = 4.0  # bits beyond the estimate
 FOLLOWED = ("squared", "logistic", "exp_linear", "squared_hinge", "half_squared_hinge", "huber_hinge")
 MOST_BITS, MOST_STEPS = 3000, 100_000
 MOST_ROWS = 2000
+MOST_WORK, STEP_WORK = 10**15, 10**6  # of a verifier: bits times (10^6 + rows times weights) summed over the steps
 
 
 def batches_of(run: Run) -> np.ndarray | None:
@@ -55,12 +61,14 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
     r"""Certify that the run's method, started at its initial weights, reaches a global minimum of the squared loss.
 
     Theorem 1 has to hold at the run's end with $\rho + (b + s)\,\epsilon$ in place of the residual $\rho$: then it does
-    for every start within $\epsilon$, the claimed `distance`, which the exact steps have to reach.
+    for every start within $\epsilon$, the claimed `distance`, which the exact steps have to reach. The mean logistic
+    loss of one output has no minimum: Theorem 3, with the loss $L_0 + b\,\epsilon/\sqrt n$ in place of $L_0$, says how
+    far gradient descent takes it from there.
 
     Parameters
     ----------
     run : gradient descent, or stochastic gradient descent, after which gradient descent takes over.
-    options : of `certify`.
+    options : of `certify`, or for the logistic loss of `certify_classifier`.
 
     Examples
     --------
@@ -73,11 +81,14 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
     20
     """
     _require_followable(run)
+    batches = batches_of(run)
+    if lowers(run):
+        return _lower(run, batches, options)
     if run.recipe.objective != Objective(SquaredLoss(), "half_sum"):
         raise InputError(
-            "a global minimum is certified for half the sum of squares: take `certify_run` for other losses"
+            "a global minimum is certified for half the sum of squares, a lower loss for the logistic loss of one "
+            "output: take `certify_run` for other losses"
         )
-    batches = batches_of(run)
     step_size = run.step_size if batches is None else None
     tried = certify(run.network, run.params, run.data, rooms=ROOMS, step_size=step_size, **options)
     made, found, anchor = tried.certificate, tried.descent, tried.anchor
@@ -87,11 +98,53 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
     start, obstacle = _start(run, batches, distance)
     if start is None:
         return dataclasses.replace(tried, certificate=None, descent=None, obstacle=obstacle)
+    return dataclasses.replace(tried, certificate=_begun(run, made, start))
+
+
+def lowers(run: Run) -> bool:
+    """Return whether Theorem 3 is about the run's loss: the mean logistic loss of one output for each example."""
+    one = run.data.task == "binary" and run.network.graph.outputs == 1 and run.network.data_kind != "sequences"
+    return one and run.recipe.objective == Objective(LOGISTIC, "mean")
+
+
+def _lower(run: Run, batches: np.ndarray | None, options: Mapping[str, Any]) -> Attempt:
+    """Let Theorem 3 at the run's end begin at its start; or say why it does not hold there.
+
+    After SGD gradient descent may have another step size; the same one is tried first.
+    """
+    network, data, size = run.network, run.data, run.step_size
+    found = certify_classifier(network, run.params, data, step_size=size, room=LOSS_ROOM, **options)
+    if found.descent is None and batches is not None:
+        size = None
+        found = certify_classifier(network, run.params, data, room=LOSS_ROOM, **options)
+    made, descent, anchor = found.certificate, found.descent, found.anchor
+    if made is None or descent is None:
+        return Attempt(anchor, None, no_eigenvalue(anchor, data.x) or no_lower_loss(found, data.n, size))
+    start, obstacle = _start(run, batches, descent.distance)
+    if start is None:
+        return Attempt(anchor, None, obstacle)
+    return Attempt(anchor, _begun(run, _with_margin(made, found.margin, found.loss), start), None)
+
+
+def _with_margin(made: Certificate, margin: float, loss: float) -> Certificate:
+    """Claim that every example is on the right side after the steps, where that is so by more than they may be off."""
+    slack = _slack(loss)
+    return dataclasses.replace(made, claims={**made.claims, "margin": margin - slack}) if margin > 2 * slack else made
+
+
+def _begun(run: Run, made: Certificate, start: Start) -> Certificate:
+    """Let a certificate begin at the start."""
     summary = (
-        f"Claim: {_method(run, batches)}, started at the weights that are stored as the start, comes within "
-        f"{distance:.3g} of these weights in {run.step} steps; from there: {made.summary.removeprefix('Claim: ')}"
+        f"Claim: {_method(run, start.batches)}, started at the weights that are stored as the start, comes within "
+        f"{start.distance:.3g} of these weights in {run.step} steps; from there: "
+        f"{made.summary.removeprefix('Claim: ')}"
     )
-    return dataclasses.replace(tried, certificate=dataclasses.replace(made, summary=summary, start=start))
+    return dataclasses.replace(made, summary=summary, start=start)
+
+
+def _slack(loss: float) -> float:
+    """Return what the ball around the end of the steps may add to the loss, or take from a margin."""
+    return 1e-6 + 1e-4 * abs(loss)
 
 
 def enter(run: Run, attempt: Attempt) -> Attempt:
@@ -121,21 +174,17 @@ def enter(run: Run, attempt: Attempt) -> Attempt:
         return attempt
     squares = (np.sum(np.square(np.asarray(run.params[k], float) - made.params[k])) for k in run.network.trained_names)
     apart, d = math.sqrt(sum(float(s) for s in squares)), float(made.claims["d"])
-    if not apart < 0.999 * d:
+    if not apart < 0.999 * CLOSER * d:
         reason = f"the run ends {apart:.3g} from the fit, and the theorem is about starts within {d:.3g}"
         return dataclasses.replace(
             attempt, certificate=None, obstacle=Obstacle("distance", apart, d, reason, ("train longer",))
         )
     batches = batches_of(run)
-    start, obstacle = _start(run, batches, d - apart)
+    start, obstacle = _start(run, batches, CLOSER * d - apart)
     if start is None:
         return dataclasses.replace(attempt, certificate=None, obstacle=obstacle)
-    summary = (
-        f"Claim: {_method(run, batches)}, started at the weights that are stored as the start, comes within {d:.3g} of "
-        f"these weights in {run.step} steps; from there: {made.summary.removeprefix('Claim: ')}"
-    )
-    start = dataclasses.replace(start, distance=d)
-    return dataclasses.replace(attempt, certificate=dataclasses.replace(made, summary=summary, start=start))
+    start = dataclasses.replace(start, distance=CLOSER * d)
+    return dataclasses.replace(attempt, certificate=_begun(run, made, start))
 
 
 def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
@@ -164,7 +213,7 @@ def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
     start, obstacle = _start(run, batches, 1e-7)
     if start is None:
         return Attempt(None, None, obstacle)
-    slack = 1e-6 + 1e-4 * abs(loss)  # what the ball around the end may add
+    slack = _slack(loss)
     claims: dict[str, Any] = {"loss": loss + slack}
     margin = _margin(outputs, y) if data.task != "regression" and network.data_kind != "sequences" else -math.inf
     if margin > 2 * slack:
@@ -240,4 +289,9 @@ def _start(run: Run, batches: np.ndarray | None, distance: float) -> tuple[Start
         return None, Obstacle(
             "growth", found.bits, MOST_BITS, reason, (*advice, "take fewer steps", "take fewer layers")
         )
+    each = STEP_WORK + rows * sum(weight.size for weight in initial.values())
+    work = each * float(np.maximum(np.ceil(bits), 53).sum())
+    if work > MOST_WORK:
+        reason = f"to follow {run.step} steps is {work:.0e} of work for a verifier, which does at most {MOST_WORK:.0e}"
+        return None, Obstacle("work", work, MOST_WORK, reason, ("take fewer steps", "take smaller batches"))
     return Start(initial, run.step_size, run.step, batches, tuple(np.ceil(bits).tolist()), distance), None

@@ -7,7 +7,7 @@ r"""Stochastic gradient descent $\theta \leftarrow \theta - \eta\, J_B^\top r_B$
 | `certify_orders`: nothing leaves a ball for a stated number of steps   | in any way at all                           |
 
 $\eta$ multiplies the *sum* over the batch. `train` multiplies by $n/B$ for the half sum, so its step size is
-$\eta B / n$; for the mean over a batch it is $\eta B$. `docs/certificates.md` has the proofs (Theorems 5 to 7).
+$\eta B / n$; for the mean over a batch it is $\eta B$. `docs/theory/certificates.md` has the proofs (Theorems 5 to 7).
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -97,6 +98,14 @@ class LimitKernel:
         result = np.empty((len(x), len(other)), order="F")
         self._fill(result, [(left, right) for left in _tiles(x) for right in _tiles(other)])
         return result
+
+    def there(self, x: np.ndarray, other: np.ndarray | None = None) -> Any:
+        """Return the matrix of `x` with itself or with `other` as a JAX array, where JAX computes."""
+        sides = [side for side in (x, other) if side is not None]
+        network = self.built(x.shape[1])
+        if self.kernel == "nngp":
+            return nngp(network, *sides, on_device=True).matrix
+        return limit_gram(network, *sides, names=self.names, on_device=True).matrix
 
     def lower(self, x: np.ndarray) -> np.ndarray:
         """Return the matrix of `x` with nothing of use above the tiles on the diagonal: half of the work."""

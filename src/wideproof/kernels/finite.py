@@ -210,7 +210,7 @@ def _pull_nan(network: Network, state: dict[str, Array], x: Array, names: tuple[
 
 
 def _rounding(kernel: FiniteKernel, matrix: AnyArray, precision: str, symmetric: bool) -> float:
-    r"""Bound $\|G - \hat G\|_2$ by unit roundoff x summed terms x trace: see `docs/gram.md`."""
+    r"""Bound $\|G - \hat G\|_2$ by unit roundoff x summed terms x trace: see `docs/reference/gram.md`."""
     scale = matrix.trace() if symmetric else math.sqrt(matrix.size) * max(matrix.max(), -matrix.min())
     return ROUNDOFF[precision] * kernel.terms * float(scale)
 

@@ -27,7 +27,7 @@ class Gram:
     precision : `"float64"`, `"float32"` or `"tf32"` (products of a GPU's tensor cores).
     device : where it was computed, such as `"cpu"`.
     error : a first-order bound on $\|G - \hat G\|_2$ from rounding and quadrature; it takes the passes through the
-        network for stable (of a function it leaves them out), see `docs/gram.md`.
+        network for stable (of a function it leaves them out), see `docs/reference/gram.md`.
     singular : why the exact matrix is singular, whatever rounding does to this one; empty if nothing says so.
 
     `numpy.asarray(gram)` is the matrix.

@@ -1,22 +1,22 @@
-"""The lab: watch networks become provable, in the browser or in a notebook.
+"""The lab: watch networks become provable, in the browser (`serve`) or in a notebook.
 
-The package can be called: `wp.lab(data, network)` shows the bench in a notebook, as `wideproof.lab.widget.lab` does.
+The package can be called: `wp.lab(data, network)` shows the bench in a cell. `wideproof.lab.widget.lab` says which
+options there are.
 """
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wideproof.lab.serving import serve as serve
 
-if TYPE_CHECKING:
-    from wideproof.lab.widget import View
+__all__ = ["serve"]
 
 
 class _Lab(ModuleType):
     """A package that is a function, too."""
 
-    def __call__(self, data: Any = None, network: Any = None, **options: Any) -> "View":
+    def __call__(self, data: Any = None, network: Any = None, **options: Any) -> Any:
         """Show the bench in a notebook: see `wideproof.lab.widget.lab`."""
         try:
             from wideproof.lab.widget import lab

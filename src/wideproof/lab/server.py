@@ -183,7 +183,8 @@ def make_app(lab: Lab) -> Starlette:
             return FileResponse(folder / which, headers=REPORT)
         if which == "certificate.zip" and (folder / "certificate").is_dir():
             content = await asyncio.to_thread(rooms.zipped, folder / "certificate")
-            given = {"content-disposition": f'attachment; filename="{folder.name}-certificate.zip"'}
+            plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", folder.name)[:60]
+            given = {"content-disposition": f'attachment; filename="{plain}-certificate.zip"'}
             return Response(content, media_type="application/zip", headers=PAGE | given)
         return _sorry("there is no such file", 404)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from wideproof.certificates.anchor import DENSE
 from wideproof.certificates.attempt import Attempt, Obstacle
 from wideproof.certificates.polishing import polish
-from wideproof.certificates.starting import certify_from_start, certify_run, enter
+from wideproof.certificates.starting import certify_from_start, certify_run, enter, lowers
 from wideproof.certificates.stochastic import certify_epochs
 from wideproof.data.repeats import distinct
 from wideproof.precision import double
@@ -23,6 +23,8 @@ from wideproof.training.objective import Objective
 
 if TYPE_CHECKING:
     from wideproof_verify import Verdict
+
+WORTHWHILE = 0.9  # a loss that is lowered to this share of it is claimed
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +83,9 @@ def follow(
 
     That a global minimum is reached, where the run's end is near enough to a fit of the squared loss (Theorem 1 goes on
     from there with gradient descent; for a run of SGD Theorem 5 with epochs in any order); otherwise the loss after its
-    last step, and that every example is on the right side. The run is gradient descent or stochastic gradient descent
-    (with its very batches), on any network. The distance to the exact steps obeys
+    last step, and that every example is on the right side; and with the logistic loss, where Theorem 3 takes it lower
+    by a tenth or more, that gradient descent does so from there. The run is gradient descent or stochastic gradient
+    descent (with its very batches), on any network. The distance to the exact steps obeys
     $\varepsilon_{k+1} = G_k \varepsilon_k + \delta_k$, see `wideproof.certificates.growth`.
 
     Parameters
@@ -111,6 +114,8 @@ def follow(
     claims: list[Callable[[], Attempt]] = [lambda: certify_run(run)]
     if squared:
         claims.insert(0, lambda: certify_from_start(run, sharp=sharp))
+    if lowers(run):
+        claims.insert(0, lambda: _lower(run, sharp))
     if squared and run.recipe.batch is not None and run.network.data_kind != "sequences":
         claims.insert(0, lambda: _epochs(run, sharp))
     for claim in claims:
@@ -134,3 +139,13 @@ def _epochs(run: Run, sharp: bool) -> Attempt:
         return Attempt(None, None, Obstacle("rows", run.data.y.size, DENSE, "too many outputs, or equal rows", ()))
     near = polish(run.network, run.params, run.data.x, run.data.y).params
     return enter(run, certify_epochs(run.network, near, run.data, batch=run.recipe.batch or run.data.n, sharp=sharp))
+
+
+def _lower(run: Run, sharp: bool) -> Attempt:
+    """The logistic loss after the run's steps, and how far gradient descent takes it from there."""
+    attempt = certify_from_start(run, sharp=sharp)
+    made = attempt.certificate
+    if made is None or made.claims["epsilon"] <= WORTHWHILE * made.claims["loss"]:
+        return attempt
+    reason = f"gradient descent is known to lower the loss to {made.claims['epsilon']:.3g} only"
+    return Attempt(attempt.anchor, None, Obstacle("gain", made.claims["epsilon"], 0.0, reason, ()))

@@ -51,7 +51,7 @@ def findings_html(found: Findings) -> str:
 
 def findings_markdown(found: Findings) -> str:
     """Return counts, everything that does not hold with its reason, and the table of all statements."""
-    command = f"wideproof check --study {found.study} --report docs/statements.md"
+    command = f"wideproof check --study {found.study} --report docs/theory/statements.md"
     lines = ["# Statements", "", words.headline(found), ""]
     lines += [f"Study `{found.study}`, seed {found.seed}, {found.seconds:.0f} seconds. Made by `{command}`.", ""]
     lines += _table("paper, statements, checkable, implemented, hold, fail, undecided", _counts(found))
@@ -74,7 +74,7 @@ def findings_markdown(found: Findings) -> str:
 def errata_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the misprints, what is right, and the measurements that decide, one section a paper."""
     lines = ["# Errata", "", "Misprints and gaps that change a number, each decided by measuring both forms."]
-    lines += ["Made by `wideproof errata --report docs/errata.md`.", ""]
+    lines += ["Made by `wideproof errata --report docs/theory/errata.md`.", ""]
     for key in dict.fromkeys(row["paper"] for row in rows):
         lines += [f"## {paper(key)}", ""]
         for row in rows:

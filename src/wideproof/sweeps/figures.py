@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import xarray as xr
 
-from wideproof.report.proof_figures import STYLE, TEXT
+from wideproof.report.proof_figures import STYLE
 from wideproof.sweeps.analysis import Exponent, Threshold, exponents, fraction, label, thresholds
 from wideproof.sweeps.study import Figure as Wanted
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a0468c", "#8a6d00", "#3a3a3a")
+ON_LIGHT, ON_DARK = "#101418", "#ffffff"  # numbers in a table's cells, whatever the page is like
 
 
 class Drawn(NamedTuple):
@@ -117,7 +118,7 @@ def _tables(figure: Figure, results: xr.Dataset, wanted: Wanted) -> None:
         image = axes.imshow(table.values, origin="lower", aspect="auto", cmap="viridis", norm=scale)
         for (row, column), value in np.ndenumerate(table.values):
             shown = "" if not np.isfinite(value) else f"{value:.2f}" if phase else f"{value:.2g}"
-            colour = TEXT if np.isfinite(value) and _light(image, value) else "#ffffff"
+            colour = ON_LIGHT if np.isfinite(value) and _light(image, value) else ON_DARK
             axes.text(column, row, shown, ha="center", va="center", fontsize=7.5, color=colour)
         axes.set_xticks(range(table.shape[1]), [str(v) for v in table.coords[wanted.x].values])
         axes.set_yticks(range(table.shape[0]), [str(v) for v in table.coords[wanted.y].values])

@@ -17,7 +17,7 @@ def save_page(done: Sweep) -> Path:
     figures = [found for wanted in done.study.figures if (found := draw(done.results, wanted)) is not None]
     page = environment().get_template("sweep.html")
     shown = [(one, inline_svg(one.figure, f"figure-{k}", one.title)) for k, one in enumerate(figures)]
-    text = page.render(sweep=done, figures=shown, measures=_summary(done), versions=versions())
+    text = page.render(sweep=done, figures=shown, measures=summary(done), versions=versions())
     (done.folder / FIGURES).mkdir(exist_ok=True)
     for k, one in enumerate(figures):
         for kind in ("svg", "png"):
@@ -30,7 +30,7 @@ def _name(one: Drawn) -> str:
     return "".join(c if c.isalnum() else "-" for c in one.title.lower())[:60]
 
 
-def _summary(done: Sweep) -> list[tuple[str, float, float, float, int]]:
+def summary(done: Sweep) -> list[tuple[str, float, float, float, int]]:
     """Return smallest, middle and largest value of every measure, and how many are missing."""
     rows = []
     for name, array in done.results.data_vars.items():

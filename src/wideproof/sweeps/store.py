@@ -1,6 +1,7 @@
 """What a sweep keeps: a journal with one small file per finished task, and the results as one labelled Zarr store.
 
-- `study.json`: the name of the study that this folder belongs to.
+- `study.json`: the study that this folder belongs to.
+- `progress.json`: how far it is, for those who watch; written about once a second while it runs.
 - `tasks/DIGEST.json`: one finished task, its values and a checksum over them.
 - `results.zarr`: everything, with named axes; made from the journal, so that it is the same, bit for bit, however often
   the sweep was interrupted.
@@ -9,8 +10,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import socket
 import tempfile
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +28,8 @@ from wideproof.storage import read_json, write_bytes, write_json
 from wideproof.sweeps.study import FORMAT, Study
 from wideproof.sweeps.task import Task
 
-RESULTS, JOURNAL, ABOUT, PARTIAL = "results.zarr", "tasks", "study.json", ".results."
+RESULTS, JOURNAL, ABOUT, PARTIAL, PROGRESS = "results.zarr", "tasks", "study.json", ".results.", "progress.json"
+OFTEN = 1.0  # seconds between two notes of how far a sweep is
 
 
 class Store:
@@ -32,9 +37,14 @@ class Store:
 
     def __init__(self, folder: str | Path, study: Study) -> None:
         self.folder, self.study = Path(folder), study
+        self._noted = 0.0
         about = self.folder / ABOUT
+        described = {"format": FORMAT, "name": study.name, "study": study.model_dump(mode="json")}
         if about.exists():
-            _require_same(read_json(about), study, self.folder)
+            found = read_json(about)
+            _require_same(found, study, self.folder)
+            if found != described:  # axes may have become longer
+                write_json(about, described)
         elif self.folder.exists() and any(self.folder.iterdir()):
             raise InputError(f"{self.folder} is not empty and holds no sweep: choose another folder")
         else:
@@ -42,7 +52,7 @@ class Store:
                 self.folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise InputError(f"cannot create {self.folder}: {error.strerror}; choose another folder") from error
-            write_json(about, {"format": FORMAT, "name": study.name})
+            write_json(about, described)
         (self.folder / JOURNAL).mkdir(exist_ok=True)
         for left_behind in self.folder.glob(f"{PARTIAL}*"):
             shutil.rmtree(left_behind, ignore_errors=True)
@@ -75,6 +85,15 @@ class Store:
             about["companions"] = list(companions)
         line = {"sum": zlib.crc32(body.encode()), "values": json.loads(body), **about}
         write_bytes(self._path(task.digest), (json.dumps(line) + "\n").encode())
+
+    def note(self, done: int, failed: Sequence[str], total: int, *, ended: bool = False) -> None:
+        """Write down how far the sweep is, unless that was done a moment ago; at the beginning and the end always."""
+        now = time.time()
+        if ended or now - self._noted >= OFTEN:
+            self._noted = now
+            who = {"pid": os.getpid(), "host": socket.gethostname(), "at": now, "ended": ended}
+            said = {"done": done, "failed": len(failed), "total": total, "errors": list(failed[:5])}
+            write_json(self.folder / PROGRESS, {**said, **who})
 
     def assemble(self, tasks: Sequence[Task]) -> xr.Dataset:
         """Return everything that is done as one data set, and write it to the Zarr store."""

@@ -71,13 +71,20 @@ def sweep(
     outcomes = _engine(left, workers, threads, batch, cluster)
     failed: list[Outcome] = []
     done = 0
-    with contextlib.closing(outcomes):
+
+    def note(ended: bool = False) -> None:
+        store.note(len(finished) + done, [one.error for one in failed], len(tasks), ended=ended)
+
+    note()
+    with contextlib.closing(outcomes), contextlib.ExitStack() as ending:
+        ending.callback(note, ended=True)
         for outcome in outcomes:
             if outcome.values is None:
                 failed.append(outcome)
             else:
                 store.keep(outcome.task, outcome.values, outcome.seconds, outcome.companions)
                 done += 1
+            note()
             if progress is not None:
                 rate = (done + len(failed)) / (time.perf_counter() - began)
                 progress(Progress(len(finished) + done, len(failed), len(tasks), rate, outcome))

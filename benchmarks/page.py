@@ -1,0 +1,232 @@
+"""Write docs/reference/benchmarks.md from the figures in benchmarks/results: one table for each topic.
+
+    python benchmarks/page.py [--check]
+
+With `--check` nothing is written, and the exit code says whether the page is that of the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "reference" / "benchmarks.md"
+INTRODUCTION = """# Benchmarks
+
+Every table is made from a file in `benchmarks/results/` by `python benchmarks/page.py`; the script that measured it is
+named above it. Peers and the machine's own limit are measured in the same run as our figure. Machines were shared, and
+repeated runs differ by ten per cent and more.
+
+| script | what it measures |
+|---|---|
+"""
+SCRIPTS = {
+    "training.py": "steps per second, against PyTorch, a plain JAX loop, and the machine's rate of products",
+    "seeds.py": "many seeds at once, on CPU and GPU",
+    "gram.py": "Gram matrices of finite networks, against neural-tangents and nngeometry",
+    "gram_device.py": "the same on a GPU, against its rate of matrix products",
+    "limits.py": "Gram matrices at infinite width, against neural-tangents and mpmath",
+    "functions.py": "Gram matrices of any JAX function",
+    "dynamics.py": "predicted training curves against real ones, by width",
+    "certificates.py": "which networks are proved after training, how wide they must be before it, and what that costs",
+    "from_start.py": "proofs from the initial weights: all networks, and the cost of following steps",
+    "tables.py": "`prove` on every table of a folder",
+    "uci.py": "infinitely wide networks as classifiers, against support vectors and forests",
+    "sweeps.py": "what a sweep costs besides its tasks, and how it scales over workers",
+    "sweep_batches.py": "seeds of a sweep one by one, side by side and batched",
+    "lab.py": "the page of `wideproof lab`: points and frames per second, bytes, memory",
+}  # fmt: skip
+
+
+def read(name: str) -> Any:
+    """Return the figures of a file, or `None` where it is not there."""
+    path = HERE / "results" / name
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+
+
+def short(value: float | None, digits: int = 3) -> str:
+    """Return a number in a few characters."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+
+
+def machine(found: dict[str, Any]) -> str:
+    """Return where figures come from."""
+    where = found.get("device") or ""
+    if "machine" in found:
+        where = f"{found['machine']['cores']} cores of an {found['machine']['processor']}" + (
+            f", {where}" if where else ""
+        )
+    versions = ", ".join(f"{name} {number}" for name, number in found.get("versions", {}).items() if name != "python")
+    return f"Measured on {where}{', with ' + versions if versions else ''}.\n" if where else ""
+
+
+def training() -> str:
+    """Steps per second."""
+    found = read("cpu-training.json")
+    rows = []
+    for row in found["rows"]:
+        ours = row["ours_steps_per_second"]
+        rows.append([
+            row["case"], row["precision"], row["activation"], short(ours),
+            f"{ours / row['torch_steps_per_second']:.2f}",
+            f"{ours / row['jax_steps_per_second']:.2f}", f"{row['gflops']:.0f}", f"{row['of_gemm']:.2f}",
+        ])  # fmt: skip
+    heads = ["case", "dtype", "activation", "steps/s", "× PyTorch", "× JAX loop", "GFLOP/s", "of the rate of products"]
+    text = "tiny: 20 examples, width 64, depth 2; small: 100, 256, 3; large: 500, 2048, 3. Two cores.\n\n" + table(
+        heads, rows
+    )
+    for name, where in (("h200-seeds.json", "an H200"),):
+        seeds = read(name)
+        took = [seeds[precision]["seconds"] for precision in ("float32", "float64")]
+        ratios = [t["one by one"] / t["batch"] for t in took]
+        text += f"\n32 seeds of the tiny case in one call take {ratios[0]:.0f} (float32) and {ratios[1]:.0f} (float64) "
+        text += f"times less time than one after another on {where}.\n"
+    return text
+
+
+def grams() -> str:
+    """Finite Gram matrices."""
+    rows = []
+    names = {
+        "fc-1000-1": "fully-connected, n 1000, width 1024, depth 3", "fc-4000-1": "the same, n 4000",
+        "fc-1000-10": "the same, n 1000, 10 outputs", "fc-4000-10": "the same, n 4000, 10 outputs",
+        "conv": "convolutional residual, 300 digits, width 128, depth 4", "rnn": "Elman, n 200, length 16, width 512",
+    }  # fmt: skip
+    for file in ("gram-float64.json", "gram-float32.json", "gram-float32-4000-10.json"):
+        found = read(file)
+        for case in found["sizes"]:
+            own = {row["method"]: row for row in found["rows"] if row["case"] == case}
+            ours = own["wideproof"]
+            peers = []
+            for key in ("neural-tangents", "nngeometry"):
+                other = next((row for name, row in own.items() if name.startswith(key) and row.get("seconds")), None)
+                failed = next((row["status"] for name, row in own.items() if name.startswith(key)), "–")
+                peers.append(f"{other['seconds'] / ours['seconds']:.2g}" if other else failed or "–")
+            rows.append([names.get(case, case), found["precision"], short(ours["seconds"]), *peers,
+                         f"{ours['seconds'] / ours['floor_seconds']:.2g}"])  # fmt: skip
+    text = machine(read("gram-float64.json")) + "\n"
+    text += table(["case", "dtype", "seconds", "× neural-tangents", "× nngeometry", "× floor"], rows)
+    found = read("gram-h200.json")
+    known = [row for row in found["rows"] if "width" in row and "fraction of floor" in row]
+    rows = [[short(row["n"]), str(row["width"]), row["precision"], short(row["seconds"]),
+             f"{row['fraction of floor']:.2f}"] for row in known]  # fmt: skip
+    return text + f"\nOn an {found['device']}:\n\n" + table(["n", "width", "dtype", "seconds", "floor / seconds"], rows)
+
+
+def certificates() -> str:
+    """Proofs after and before training."""
+    found = read("certificates-after.json")
+    rows = [[f"`{row['network']}`", str(row["n"]), short(row["h"]), row["verdict"], short(row["certify_seconds"]),
+             short(row["verify_seconds"])] for row in found["rows"]]  # fmt: skip
+    text = "After training:\n\n" + machine(found) + "\n"
+    text += table(["network", "examples", "h", "verdict", "certify, s", "verify, s"], rows)
+    found = read("certificates-before.json")
+    rows = []
+    for row in found["rows"]:
+        widths = [w for w in row["widths"] if w is not None]
+        shown = "–" if not widths else str(widths[0]) if len(set(widths)) == 1 else f"{min(widths)} to {max(widths)}"
+        four = row.get("basin_widths")
+        four = [w for w in four if w is not None] if four else None
+        rows.append([row["data"], row["activation"], " and ".join(row["trained"]), str(row["depth"]), shown,
+                     "–" if not four else f"{min(four)} to {max(four)}"])  # fmt: skip
+    heads = ["data", "activation", "trained", "depth", "smallest width, Theorem 1", "Theorem 4"]
+    return (
+        text + "\nBefore training, the smallest width that is proved:\n\n" + machine(found) + "\n" + table(heads, rows)
+    )
+
+
+def from_start() -> str:
+    """Proofs from the initial weights."""
+    found = read("from-start-networks.json")
+    rows = []
+    for row in found["rows"]:
+        batch = "GD" if row.get("batch") is None else f"SGD, {row['batch']}"
+        rows.append([
+            row["network"], str(row.get("depth", "")), row.get("activation") or "relu", str(row["n"]), batch,
+            str(row["steps"]),
+            short(row.get("growth_bits")), row["said"], short(row.get("verify_seconds")),
+        ])  # fmt: skip
+    heads = ["network", "depth", "activation", "n", "batches", "steps", "growth, bits", "what", "verify, s"]
+    return machine(found) + "\n" + table(heads, rows)
+
+
+def tables() -> str:
+    """Tables of the UCI collection."""
+    found = read("tables-uci.json")
+    proved = [row for row in found.values() if row["outcome"] in ("proved", "least loss")]
+    seconds = sorted(row["seconds"] for row in found.values())
+    zero = sum(row["outcome"] == "proved" for row in proved)
+    text = (
+        f"`wideproof prove TABLE` on {len(found)} sets of the UCI collection: {len(proved)} are proved, {zero} to zero "
+        f"loss and {len(proved) - zero} to the least loss that contradicting labels leave; median "
+        f"{statistics.median(seconds):.0f} s, the longest {seconds[-1]:.0f} s.\n\n"
+    )
+    rows = [[name, short(row.get("rows")), row["outcome"], "first step" if row.get("start") else "trained weights",
+             short(row["seconds"]), short(row["memory_gb"])] for name, row in sorted(found.items())]  # fmt: skip
+    return text + table(["table", "rows", "outcome", "proved from", "seconds", "GB"], rows)
+
+
+def limits() -> str:
+    """Infinite width."""
+    found = read("limits.json")
+    rows = [[row["activation"], short(row["n"]), str(row["depth"]), short(row["seconds"]), f"{row['error']:.1e}"]
+            for row in found["rows"]]  # fmt: skip
+    text = machine(found) + "\n" + table(["activation", "n", "depth", "seconds", "error against mpmath"], rows)
+    growth = [[short(row["n"]), short(row["seconds"]), short(row["peak_gb"])] for row in found["growth"]]
+    return text + "\n" + table(["n", "seconds", "GB"], growth)
+
+
+def classifiers() -> str:
+    """Infinitely wide networks as classifiers."""
+    found = read("uci.json")
+    names = {"ntk": "infinitely wide networks", "rbf": "support vectors, Gaussian kernel", "forest": "random forests"}
+    rows = [[names[key], f"{row['mean']:.1f} %", f"{row['PMA']:.1f} %", short(row["seconds"])]
+            for key, row in found["summary"].items()]  # fmt: skip
+    return machine(found) + "\n" + table(["method", "mean accuracy", "of the best accuracy", "seconds"], rows)
+
+
+TOPICS: dict[str, tuple[str, Callable[[], str]]] = {
+    "Tables": ("tables.py", tables),
+    "From the initial weights": ("from_start.py", from_start),
+    "Certificates": ("certificates.py", certificates),
+    "Training": ("training.py", training),
+    "Gram matrices": ("gram.py", grams),
+    "Infinite width": ("limits.py", limits),
+    "Classifiers": ("uci.py", classifiers),
+}
+
+
+def page() -> str:
+    """Return the whole page."""
+    listed = "".join(f"| `{name}` | {what} |\n" for name, what in SCRIPTS.items() if (HERE / name).exists())
+    parts = [f"## {title}\n\nBy `benchmarks/{script}`. {make()}" for title, (script, make) in TOPICS.items()]
+    return INTRODUCTION + listed + "\n" + "\n".join(parts)
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    made = page()
+    if parser.parse_args().check:
+        return 0 if PAGE.exists() and PAGE.read_text() == made else 1
+    PAGE.write_text(made)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

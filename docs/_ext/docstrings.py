@@ -1,0 +1,39 @@
+"""Docstrings are written for people who read code, in Markdown; here they become what Sphinx reads."""
+
+import re
+
+from sphinx.application import Sphinx
+
+_BLOCK = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
+_INLINE = re.compile(r"(?<![\w$])\$([^$\n]+(?:\n[^$\n]+)?)\$(?!\w)")
+_LINK = re.compile(r"\[([^\]]+)\]\((https?://[^)]+)\)")
+
+
+def rewritten(text: str) -> str:
+    """Return a docstring with formulas, code and links as reStructuredText writes them.
+
+    >>> rewritten("The norm $x^2$ of `x`.")
+    'The norm :math:`x^2` of ``x``.'
+    """
+    text = _BLOCK.sub(lambda found: _indented(found, text), text)
+    text = re.sub(r"(?<![:`\w])`([^`\n]+)`(?!`)", r"``\1``", text)
+    text = _INLINE.sub(lambda found: f":math:`{' '.join(found[1].split())}`", text)
+    return _LINK.sub(r"`\1 <\2>`__", text)
+
+
+def _indented(found: re.Match[str], text: str) -> str:
+    line = text.rfind("\n", 0, found.start()) + 1
+    before = text[line : found.start()]
+    space = before if not before.strip() else re.match(r"\s*", before)[0]  # pyright: ignore[reportOptionalSubscript]
+    formula = " ".join(found[1].split())
+    return f"\n\n{space}.. math:: {formula}\n\n{space}"
+
+
+def _process(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    lines[:] = rewritten("\n".join(lines)).split("\n")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Rewrite before the sections are read."""
+    app.connect("autodoc-process-docstring", _process, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

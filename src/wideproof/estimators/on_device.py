@@ -1,0 +1,227 @@
+r"""Ridge regression where the kernel matrix is: one array on the device, factored in place, tile by tile.
+
+The matrix of n examples is the only thing of size $n^2$: $8 n^2$ bytes in float64, 29 GB for 60,000 examples. It is
+cut into tiles of $b \times b$; for column $k$ of tiles
+
+$$ A_{ik} \leftarrow \Big(A_{ik} - \sum_{j<k} L_{ij} L_{kj}^\top\Big) L_{kk}^{-\top}, \qquad L_{kk} L_{kk}^\top = A_{kk}
+   \text{ before}, $$
+
+which is one program for all n with the same number of tiles. Examples that fill up the last tile have an identity of
+their own. Nothing passes through the host but the inputs, the coefficients and the predictions.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from wideproof.errors import InputError
+from wideproof.estimators.limit_kernel import LimitKernel
+from wideproof.precision import double
+
+TILE = 4096
+LEAST = 2048  # examples below which the host is as quick
+SPARE = 0.9  # of the device's memory: the rest is for tiles and for programs
+Matrix = Float[Array, "n n"]
+
+
+def device_memory() -> int:
+    """Return the bytes of the first device, or 0 where that is the host."""
+    if jax.default_backend() == "cpu":
+        return 0
+    return int((jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0))
+
+
+def largest_matrix(memory: int) -> int:
+    """Return how many examples have a matrix that fits into `memory` bytes, with the tiles beside it.
+
+    >>> largest_matrix(139 << 30)
+    125312
+    """
+    room = SPARE * memory - 8 * 8 * TILE * TILE
+    return max(0, 64 * (math.isqrt(int(max(room, 0) / 8)) // 64))
+
+
+class Layout(NamedTuple):
+    """How many tiles, and of which size, hold a matrix."""
+
+    tiles: int
+    size: int
+
+    @property
+    def rows(self) -> int:
+        """Rows with those that fill up the last tile."""
+        return self.tiles * self.size
+
+
+def layout(n: int, tile: int = TILE) -> Layout:
+    """Cut n rows into equal tiles of at most `tile`, a multiple of 64.
+
+    >>> layout(60000)
+    Layout(tiles=15, size=4032)
+    """
+    tiles = -(-n // tile)
+    return Layout(tiles, 64 * -(-n // (64 * tiles)))
+
+
+def _block(a: Matrix, i: Array | int, j: Array | int, b: int) -> Array:
+    return lax.dynamic_slice(a, (i * b, j * b), (b, b))
+
+
+def _put(a: Matrix, tile: Array, i: Array | int, j: Array | int, b: int) -> Matrix:
+    return lax.dynamic_update_slice(a, tile, (i * b, j * b))
+
+
+@partial(jax.jit, static_argnums=(3,), donate_argnums=(0,))
+def _dress(a: Matrix, root: Array, ridge: Array, b: int) -> Matrix:
+    """Multiply rows and columns by the roots of the weights and add the ridge; fill up with an identity."""
+    n = len(root)
+    rows = a.shape[0]
+    scale = jnp.zeros(rows, a.dtype).at[:n].set(root)
+    add = jnp.where(jnp.arange(rows) < n, ridge, 1.0)
+
+    def strip(i: Array, a: Matrix) -> Matrix:
+        part = lax.dynamic_slice(a, (i * b, 0), (b, rows))
+        own = lax.dynamic_slice(scale, (i * b,), (b,))
+        part = part * own[:, None] * scale
+        diagonal = lax.dynamic_slice(add, (i * b,), (b,))
+        columns = i * b + jnp.arange(b)
+        part = part.at[jnp.arange(b), columns].add(diagonal)
+        return lax.dynamic_update_slice(a, part, (i * b, 0))
+
+    return lax.fori_loop(0, rows // b, strip, a)
+
+
+@partial(jax.jit, static_argnums=(1,), donate_argnums=(0,))
+def _factor(a: Matrix, b: int) -> Matrix:
+    """Replace the lower tiles by the factor; NaN where the matrix is not positive definite."""
+    tiles = a.shape[0] // b
+
+    def column(k: Array, a: Matrix) -> Matrix:
+        def reduced(i: Array, a: Matrix) -> Matrix:
+            def minus(j: Array, sum_: Array) -> Array:
+                return sum_ - _block(a, i, j, b) @ _block(a, k, j, b).T
+
+            return _put(a, lax.fori_loop(0, k, minus, _block(a, i, k, b)), i, k, b)
+
+        a = lax.fori_loop(k, tiles, reduced, a)
+        corner = jnp.tril(lax.linalg.cholesky(_block(a, k, k, b), symmetrize_input=False))
+        a = _put(a, corner, k, k, b)
+
+        def divided(i: Array, a: Matrix) -> Matrix:
+            tile = lax.linalg.triangular_solve(corner, _block(a, i, k, b), lower=True, transpose_a=True)
+            return _put(a, tile, i, k, b)
+
+        return lax.fori_loop(k + 1, tiles, divided, a)
+
+    return lax.fori_loop(0, tiles, column, a)
+
+
+@partial(jax.jit, static_argnums=(2,))
+def _solve(factor: Matrix, y: Float[Array, "n c"], b: int) -> Float[Array, "n c"]:
+    """Return the solution of L Lᵀ x = y."""
+    tiles = factor.shape[0] // b
+
+    def part(v: Array, i: Array) -> Array:
+        return lax.dynamic_slice(v, (i * b, 0), (b, v.shape[1]))
+
+    def forward(i: Array, v: Array) -> Array:
+        rest = lax.fori_loop(0, i, lambda j, s: s - _block(factor, i, j, b) @ part(v, j), part(v, i))
+        found = lax.linalg.triangular_solve(_block(factor, i, i, b), rest, left_side=True, lower=True)
+        return lax.dynamic_update_slice(v, found, (i * b, 0))
+
+    def backward(t: Array, v: Array) -> Array:
+        i = tiles - 1 - t
+        rest = lax.fori_loop(i + 1, tiles, lambda j, s: s - _block(factor, j, i, b).T @ part(v, j), part(v, i))
+        corner = _block(factor, i, i, b)
+        found = lax.linalg.triangular_solve(corner, rest, left_side=True, lower=True, transpose_a=True)
+        return lax.dynamic_update_slice(v, found, (i * b, 0))
+
+    return lax.fori_loop(0, tiles, backward, lax.fori_loop(0, tiles, forward, y))
+
+
+class Factored(NamedTuple):
+    """A factor on the device, and how it is cut."""
+
+    factor: Matrix
+    layout: Layout
+    n: int
+
+    @double
+    def solve(self, y: np.ndarray) -> np.ndarray:
+        """Return the solution for the columns of `y`."""
+        return np.asarray(self.solve_there(jnp.asarray(y)))
+
+    def solve_there(self, y: Array) -> Array:
+        """Return the solution where the factor is."""
+        filled = jnp.zeros((self.layout.rows, y.shape[1]), y.dtype).at[: self.n].set(y)
+        return _solve(self.factor, filled, self.layout.size)[: self.n]
+
+
+def filled_up(x: np.ndarray, rows: int) -> np.ndarray:
+    """Return the inputs with copies of the first one behind them."""
+    return np.concatenate([x, np.broadcast_to(x[:1], (rows - len(x), x.shape[1]))])
+
+
+@double
+def factor(kernel: LimitKernel, x: np.ndarray, root: np.ndarray, ridge: float, tile: int = TILE) -> Factored:
+    """Factor $W^{1/2} K W^{1/2} + r I$ where JAX's default device is.
+
+    >>> x = np.random.default_rng(0).standard_normal((5, 3))
+    >>> found = factor(LimitKernel(depth=1), x, np.ones(5), 0.1, tile=64)
+    >>> matrix = LimitKernel(depth=1)(x) + 0.1 * np.eye(5)
+    >>> bool(np.allclose(matrix @ found.solve(np.eye(5)), np.eye(5)))
+    True
+    """
+    cut = layout(len(x), tile)
+    matrix = kernel.there(filled_up(x, cut.rows))
+    matrix = _dress(matrix, jnp.asarray(root), jnp.asarray(float(ridge)), cut.size)
+    found = _factor(matrix, cut.size)
+    if not bool(jnp.isfinite(found[-1, -1])):
+        raise InputError(
+            f"the kernel matrix plus ridge {ridge:.3g} is singular to working precision (inputs that nearly agree): "
+            "take a larger ridge, or ridge='loo'"
+        )
+    return Factored(found, cut, len(x))
+
+
+@jax.jit
+def _left_out(matrix: Matrix, y: Array, ridge: Array) -> tuple[Array, Array]:
+    """Return C y and the diagonal of C, the inverse of the matrix plus the ridge, by one factor and its inverse."""
+    one = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    low = lax.linalg.cholesky(matrix + ridge * one, symmetrize_input=False)
+    inverse = lax.linalg.triangular_solve(low, one, left_side=True, lower=True)
+    return inverse.T @ (inverse @ y), jnp.square(inverse).sum(axis=0)
+
+
+@double
+def left_out(matrix: Array, y: np.ndarray, weight: np.ndarray, others: np.ndarray, ridge: float) -> np.ndarray:
+    r"""Return the error of each example when it is left out, times $\sqrt{w}$: $[C W^{1/2} (y - \mu)]_i / C_{ii}$.
+
+    `matrix` is $W^{1/2} K W^{1/2}$ on the device, `others` the mean $\mu_{-i}$ that is left out with the example. NaN
+    where the matrix is singular with this ridge.
+    """
+    root = np.sqrt(weight)[:, None]
+    both = np.concatenate([root * y, root], axis=1)
+    found, diagonal = _left_out(matrix, jnp.asarray(both), jnp.asarray(float(ridge)))
+    solved = np.asarray(found)
+    return (solved[:, :-1] - others * solved[:, -1:]) / np.asarray(diagonal)[:, None]
+
+
+@double
+def predict(kernel: LimitKernel, x: np.ndarray, fitted: np.ndarray, dual: np.ndarray, memory: int) -> np.ndarray:
+    """Return the kernel between `x` and the `fitted` inputs times the coefficients, a strip of rows at a time."""
+    coefficients, parts = jnp.asarray(dual), []
+    step = max(64, min(len(x), int(memory / 4 / (8 * len(fitted)))))
+    for start in range(0, len(x), step):
+        part = filled_up(x[start : start + step], min(step, len(x))) if len(x) > step else x[start : start + step]
+        there = kernel.there(part, fitted) @ coefficients
+        parts.append(np.asarray(there)[: len(x[start : start + step])])
+    return np.concatenate(parts) if parts else np.zeros((0, dual.shape[1]))
