@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wideproof.kernels import limit_gram as limit_gram
     from wideproof.kernels import predict as predict
     from wideproof.kernels import spectrum as spectrum
+    from wideproof.lab.widget import lab as lab
     from wideproof.networks import Sketch as Sketch
     from wideproof.networks import build as build
     from wideproof.networks.exchange import from_onnx as from_onnx
@@ -62,6 +63,7 @@ _HOME = {
     "Proof": "proving",
     "NTKClassifier": "estimators", "NTKKernel": "estimators", "NTKRegressor": "estimators",
     "WideNetClassifier": "estimators", "WideNetRegressor": "estimators",
+    "lab": "lab",  # a package that can be called
 }  # fmt: skip
 
 
@@ -71,7 +73,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'wideproof' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"wideproof.{_HOME[name]}"), name)
+    home = import_module(f"wideproof.{_HOME[name]}")
+    return home if _HOME[name] == name else getattr(home, name)
 
 
 def __dir__() -> list[str]:

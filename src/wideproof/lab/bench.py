@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ import numpy as np
 from wideproof.data import BUNDLED
 from wideproof.errors import InputError
 from wideproof.lab.frames import frame
+from wideproof.lab.given import NAME, Given
 from wideproof.lab.lane import PROVABLE, Lane
-from wideproof.lab.looks import HORIZON, Look, Twin
+from wideproof.lab.looks import HORIZON, Look, Twin, frame_of
 from wideproof.lab.planes import LINES, PLANES
 from wideproof.lab.proofs import Proofs
 from wideproof.lab.settings import NetworkSettings, Settings, raw_data, read, ready_data
@@ -42,10 +44,10 @@ EXAMPLES = {
 
 
 class Bench:
-    """Data and networks of one tab."""
+    """Data and networks of one tab, or of a notebook, whose own data and network are `given`."""
 
-    def __init__(self, send: Callable[[bytes], None], uploads: Path | None, work: Path):
-        self.send, self.uploads = send, uploads
+    def __init__(self, send: Callable[[bytes], None], uploads: Path | None, work: Path, given: Given | None = None):
+        self.send, self.uploads, self.given = send, uploads, given
         self.settings, self.lanes = Settings(), []
         self.running, self.pace = False, 0.0
         self.owed, self._waiting = 0, []
@@ -63,7 +65,7 @@ class Bench:
         doing = {
             "configure": self._configure, "run": self._run, "pause": self._pause, "step": self._step,
             "reset": self._reset, "pace": self._set_pace, "steer": self._steer, "move": self._move,
-            "prove": self._prove, "ack": self._ack, "choose": self._choose,
+            "prove": self._prove, "ack": self._ack, "choose": self._choose, "hello": self.hello,
         }.get(str(command.get("do")))  # fmt: skip
         if doing is None:
             self.say("error", f"the bench does not know the command {str(command.get('do'))[:40]!r}")
@@ -75,18 +77,28 @@ class Bench:
         except (ValueError, TypeError, FloatingPointError, np.linalg.LinAlgError) as error:
             self.say("error", f"that did not work: {error}")
 
-    def hello(self) -> None:
-        """Say what there is to choose from."""
+    def hello(self, command: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Say what there is to choose from; in a notebook also what was given, and to which of its views."""
+        kinds: dict[str, Any] = {**NETWORKS}
+        notebook: dict[str, Any] = {}
+        if self.given is not None:
+            summary = self.given.summary()
+            if self.given.network is not None:
+                kinds = {NAME: self.given.network, **kinds}
+            if summary is not None:
+                kinds = {name: kind for name, kind in kinds.items() if kind.data_kind == summary["kind"]}
+            settings = self.settings.model_dump() if self.lanes else self.given.settings
+            notebook = {"given": summary, "settings": settings, "view": command.get("view")}
         networks = {
             name: {
                 "data": kind.data_kind,
                 "groups": list(kind.groups),
                 "options": [field.name for field in fields(kind)],
             }
-            for name, kind in NETWORKS.items()
+            for name, kind in kinds.items()
         }
         self.send(frame("hello", networks=networks, activations=list(ACTIVATIONS), bundled=list(BUNDLED),
-                        points=list(PLANES), lines=list(LINES), generators=EXAMPLES))  # fmt: skip
+                        points=list(PLANES), lines=list(LINES), generators=EXAMPLES, **notebook))  # fmt: skip
 
     def say(self, kind: str, text: str, **fields: Any) -> None:
         """Send a sentence."""
@@ -103,8 +115,8 @@ class Bench:
         asked = read(command.get("settings", {}))
         self.running = False
         self.say("busy", "compiling")
-        raw, data = ready_data(asked.data, asked.networks[0].name, self.uploads)
-        lanes = [Lane(one, raw, data) for one in asked.networks]
+        raw, data = ready_data(asked.data, asked.networks[0].name, self.uploads, self.given)
+        lanes = [Lane(one, raw, data, self.given) for one in asked.networks]
         self.settings, self.lanes, self._waiting = asked, lanes, []
         self._chunks, self._proved = [1] * len(lanes), [False] * len(lanes)
         self._looked = [(0.0, 0.0, 0)] * len(lanes)
@@ -193,7 +205,7 @@ class Bench:
         asked = read(command.get("settings", {}))
         self.running = False
         self.say("busy", "looking for a network that can be proved")
-        raw = raw_data(asked.data, "vectors", self.uploads)
+        raw = raw_data(asked.data, "vectors", self.uploads, self.given)
         found = choose(raw, progress=lambda done, total, text: self.say("busy", f"candidate {done + 1} of {total}"))
         network: Any = found.network
         self.send(frame("chosen", prepare=found.preparation or "none", name=network.name, width=network.width,
@@ -295,15 +307,18 @@ class Bench:
     def _show_data(self) -> None:
         lane = self.lanes[0]
         raw, data = lane.raw, lane.data
-        points = raw.x.reshape(raw.n, -1)[:, :2] if raw.x.ndim == 2 else np.zeros((raw.n, 0))
+        points, movable = np.zeros((raw.n, 0)), self.settings.data.kind == "points"
+        if lane.grid is not None:
+            middle, half = frame_of(raw)
+            points = (raw.x - middle) / half
         labels = data.labels if data.labels is not None else np.zeros(data.n, int)
-        target = raw.y.reshape(raw.n, -1)[:, -1]
+        target = (raw if movable else data).y.reshape(raw.n, -1)[:, -1]
         notes = list(raw.encoding.notes) if raw.encoding is not None else []
         arrays = {"points": points.astype("f4"), "labels": labels.astype("i4"), "target": target.astype("f4")}
         self.send(frame(
             "data", arrays, n=data.n, name=data.name, task=data.task, classes=list(data.classes), text=str(raw),
             dimension=int(np.prod(raw.input_shape)), inputs=list(data.input_shape), notes=notes,
-            prepared=", ".join(map(str, data.preparation)), movable=self.settings.data.kind == "points",
+            prepared=", ".join(map(str, data.preparation)), movable=movable,
         ))  # fmt: skip
 
     def _show_lane(self, i: int, lane: Lane) -> None:

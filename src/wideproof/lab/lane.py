@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from wideproof.data import AnyDataset, apply
+from wideproof.lab.given import Given
 from wideproof.lab.looks import Forecast, Look, Twin, foretell, grid_of, look, signs_of
 from wideproof.lab.settings import FITTED, NetworkSettings, begin_run, build_network
 from wideproof.training import Run, Status, Stepper
@@ -19,9 +20,9 @@ PROVABLE = 0.4  # a proof ratio at which a certificate is asked for: below 1/2, 
 class Lane:
     """A network in training, with what is known about its start."""
 
-    def __init__(self, asked: NetworkSettings, raw: AnyDataset, data: AnyDataset):
+    def __init__(self, asked: NetworkSettings, raw: AnyDataset, data: AnyDataset, given: Given | None = None):
         self.asked, self.raw, self.data = asked, raw, data
-        self.network = build_network(asked, data)
+        self.network = build_network(asked, data, given)
         self.stepper = Stepper(begin_run(asked, self.network, data))
         self.start = self.run_now = self.stepper.run  # what a twin is made of: never touched by steps
         self.signs = signs_of(self.network, self.start.initial, data)

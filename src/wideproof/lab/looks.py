@@ -123,14 +123,28 @@ def foretell(found: Look, run: Run) -> Forecast | None:
     return Forecast(found.step, steps[known] + found.step, loss[known])
 
 
+def frame_of(data: AnyDataset) -> tuple[np.ndarray, np.ndarray]:
+    """Return middle and half widths of the picture of such data: [-1, 1], or more where they go beyond it.
+
+    >>> from wideproof.data import Dataset
+    >>> [side.tolist() for side in frame_of(Dataset([[0.0], [10.0]], [1.0, 2.0], "regression"))]
+    [[5.0], [5.5]]
+    """
+    low, high = data.x.min(axis=0), data.x.max(axis=0)
+    if low.min() >= -1 and high.max() <= 1:
+        return np.zeros(low.shape), np.ones(low.shape)
+    return (low + high) / 2, np.maximum(0.55 * (high - low), 1e-9)
+
+
 def grid_of(data: AnyDataset) -> np.ndarray | None:
     """Return the points at which a function of one or two numbers is drawn; `None` for other data."""
     if data.x.ndim != 2 or data.x.shape[1] > 2:
         return None
+    middle, half = frame_of(data)
     if data.x.shape[1] == 1:
-        return np.linspace(-1, 1, LINE)[:, None]
+        return middle + half * np.linspace(-1, 1, LINE)[:, None]
     axis = np.linspace(-1, 1, GRID)
-    return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    return middle + half * np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
 
 
 class Twin:

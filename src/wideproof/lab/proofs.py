@@ -60,7 +60,7 @@ class Proofs:
             ended = job.process.poll() is not None
             common = {"step": job.step, "from_start": job.from_start}
             for line in job.news():
-                self.told(i, {**common, "folder": job.folder.name, **line})
+                self.told(i, {**common, "folder": job.folder.name, "path": str(job.folder), **line})
             if ended:
                 job.log.close()
                 del self.jobs[i]

@@ -7,7 +7,6 @@ import io
 import itertools
 import json
 import os
-import shutil
 import zipfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from wideproof.errors import InputError as InputError
 from wideproof.errors import JobError
+from wideproof.lab.keeping import keep as keep
 
 if TYPE_CHECKING:
     from wideproof.lab.server import Answer, Lab
@@ -75,16 +75,6 @@ def zipped(folder: Path) -> bytes:
             if path.is_file() and not path.is_symlink():
                 archive.write(path, f"{folder.name}/{path.name}")
     return content.getvalue()
-
-
-def keep(folder: Path, among: Path) -> Path:
-    """Copy a proof to where proofs lie, under a name that is free, and return its place."""
-    among.mkdir(parents=True, exist_ok=True)
-    place, count = among / folder.name, 1
-    while place.exists():
-        place, count = among / f"{folder.name}-{count}", count + 1
-    shutil.copytree(folder, place, ignore=shutil.ignore_patterns("stages.jsonl"))
-    return place
 
 
 def routes(lab: Lab, answer: Answer) -> list[BaseRoute]:

@@ -34,13 +34,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from wideproof.lab import rooms
 from wideproof.lab.settings import FILES
+from wideproof.lab.worker import ENVIRONMENT
 
 STATIC = Path(__file__).parent / "static"
 MOST_TABS = 8
 MOST_UPLOAD = 32 << 20  # bytes of a table
 MOST_COMMAND = 1 << 17  # bytes of a message from a page
-# One thread of BLAS: matrices are small here. What one tab has compiled, the others read.
-ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 PAGE = {
     "content-security-policy": (
         "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; base-uri 'none'; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,9 +11,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wideproof.data import AnyDataset, Dataset, load, prepare
+from wideproof.data.loaders import first_examples
 from wideproof.errors import InputError
+from wideproof.lab.given import NAME, Given, kind_of
 from wideproof.lab.planes import is_line, plane
-from wideproof.networks import NETWORKS, Network, build
+from wideproof.networks import NETWORKS, Network, build, from_config, to_config
 from wideproof.training import Recipe, Run, begin
 
 FITTED = 1e-22  # of the first loss: what is left then is rounding
@@ -25,9 +28,9 @@ class _Strict(BaseModel):
 
 
 class DataSettings(_Strict):
-    """Which examples: points, a bundled or generated set, or a file that was dropped onto the page."""
+    """Which examples: points, a bundled or generated set, a file dropped onto the page, or those of a notebook."""
 
-    kind: Literal["points", "bundled", "generator", "file"] = "points"
+    kind: Literal["points", "bundled", "generator", "file", "given"] = "points"
     name: Annotated[str, Field(max_length=200)] = "circles"
     n: Annotated[int, Field(ge=2, le=5000)] = 40
     noise: Annotated[float, Field(ge=0, le=1)] = 0.1
@@ -80,8 +83,15 @@ def read(value: Any, model: type[BaseModel] = Settings) -> Any:
         raise InputError(f"{where}: {first['msg']}, got {str(first['input'])[:60]}") from None
 
 
-def raw_data(asked: DataSettings, kind: str, uploads: Path | None = None) -> AnyDataset:
+def raw_data(asked: DataSettings, kind: str, uploads: Path | None = None, given: Given | None = None) -> AnyDataset:
     """Return the examples as they come, for networks that take `kind` ("vectors", "images" or "sequences")."""
+    if asked.kind == NAME:
+        data = given.data if given is not None else None
+        if data is None:
+            raise InputError("no data were given to this bench: choose others")
+        if kind != kind_of(data):
+            raise InputError(f"the examples are {kind_of(data)}, and this network takes {kind}: choose another network")
+        return data if asked.n >= data.n else data.take(first_examples(data, asked.n))
     if asked.kind == "points":
         if kind != "vectors":
             raise InputError(f"points are vectors, and this network takes {kind}: choose digits, or another network")
@@ -106,34 +116,48 @@ def raw_data(asked: DataSettings, kind: str, uploads: Path | None = None) -> Any
     return load(found[0], asked.target or None, classes=classes, limit=asked.n, kind=own, name=name)  # pyright: ignore[reportArgumentType]
 
 
+def data_kind(network: str, given: Given | None = None) -> str:
+    """Return what the network of this name takes.
+
+    >>> data_kind("elman-rnn")
+    'sequences'
+    """
+    if network == NAME and given is not None and given.network is not None:
+        return given.network.data_kind
+    if network not in NETWORKS:
+        raise InputError(f"there is no network {network!r}: choose one of {', '.join(NETWORKS)}")
+    return NETWORKS[network].data_kind
+
+
 def usual_preparation(data: AnyDataset, asked: DataSettings, network: str) -> str:
     """Return the steps that suit such data and such a network, where nobody says otherwise."""
-    kind = NETWORKS[network].data_kind if network in NETWORKS else "vectors"
+    if network == NAME or data.preparation:  # who gives a network has built it for the data as they are
+        return ""
+    kind = data_kind(network)
     if kind != "vectors":
         return {"images": "unit", "sequences": "pad"}[kind]
     if asked.kind == "generator":
         return ""
     first = "sphere(4)" if asked.kind == "points" else "whiten,unit" if asked.name == "digits" else "whiten,sphere(4)"
-    return f"{first},scale_targets" if data.task == "regression" and asked.kind == "file" else first
+    return f"{first},scale_targets" if data.task == "regression" and asked.kind in ("file", NAME) else first
 
 
-def ready_data(asked: DataSettings, network: str, uploads: Path | None = None) -> tuple[AnyDataset, AnyDataset]:
+def ready_data(
+    asked: DataSettings, network: str, uploads: Path | None = None, given: Given | None = None
+) -> tuple[AnyDataset, AnyDataset]:
     """Return the examples as they come and as the network gets them."""
-    if network not in NETWORKS:
-        raise InputError(f"there is no network {network!r}: choose one of {', '.join(NETWORKS)}")
-    raw = raw_data(asked, NETWORKS[network].data_kind, uploads)
+    raw = raw_data(asked, data_kind(network, given), uploads, given)
     steps = usual_preparation(raw, asked, network) if asked.prepare == "auto" else asked.prepare
     steps = "" if steps == "none" else steps
     return raw, prepare(raw, steps) if steps else raw
 
 
-def build_network(asked: NetworkSettings, data: AnyDataset) -> Network:
+def build_network(asked: NetworkSettings, data: AnyDataset, given: Given | None = None) -> Network:
     """Return the network for these data; options that it does not have are left out."""
-    from dataclasses import fields
-
-    if asked.name not in NETWORKS:
+    own = given.network if asked.name == NAME and given is not None else None
+    if own is None and asked.name not in NETWORKS:
         raise InputError(f"there is no network {asked.name!r}: choose one of {', '.join(NETWORKS)}")
-    kind = NETWORKS[asked.name]
+    kind = type(own) if own is not None else NETWORKS[asked.name]
     known = {field.name for field in fields(kind)}
     options: dict[str, object] = {"width": asked.width, "depth": asked.depth, "activation": asked.activation}
     if asked.trained != "all":
@@ -141,7 +165,14 @@ def build_network(asked: NetworkSettings, data: AnyDataset) -> Network:
             raise InputError(f"{asked.name} has the parts {', '.join(kind.groups)}: train one of them, or all")
         options["trained"] = (asked.trained,)
     made = {key: value for key, value in options.items() if key in known}
-    return build(asked.name, data.input_shape, data.target_shape, **made)
+    if own is None:
+        return build(asked.name, data.input_shape, data.target_shape, **made)
+    if not own.takes(data.input_shape):
+        raise InputError(
+            f"the given network takes examples of shape {own.input_shape}, and these have {data.input_shape}: "
+            "prepare the data before building it, or choose another network"
+        )
+    return from_config({**to_config(own), **made})
 
 
 def begin_run(asked: NetworkSettings, network: Network, data: AnyDataset) -> Run:

@@ -1,4 +1,4 @@
-"""`python -m wideproof.lab.worker UPLOADS WORK`: the bench of one tab, as a process of its own.
+"""`python -m wideproof.lab.worker UPLOADS WORK [GIVEN]`: the bench of one tab, as a process of its own.
 
 Commands come in as lines of JSON; frames go out, each behind its length in 4 bytes, little-endian. The process ends
 when its input does.
@@ -15,6 +15,9 @@ import threading
 from pathlib import Path
 from typing import Any, BinaryIO
 
+# One thread of BLAS: matrices are small here. What one tab has compiled, the others read.
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+
 
 def main(arguments: list[str]) -> int:
     """Serve one tab until it is closed."""
@@ -22,6 +25,7 @@ def main(arguments: list[str]) -> int:
     out: BinaryIO = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # nothing that a library prints may get between the frames
     from wideproof.lab.bench import Bench
+    from wideproof.lab.given import Given
 
     lock = threading.Lock()
 
@@ -33,7 +37,8 @@ def main(arguments: list[str]) -> int:
 
     commands: queue.Queue[dict[str, Any] | None] = queue.Queue()
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
-    bench = Bench(send, Path(arguments[0]), Path(arguments[1]))
+    given = Given.load(Path(arguments[2])) if len(arguments) > 2 else None
+    bench = Bench(send, Path(arguments[0]), Path(arguments[1]), given)
     bench.hello()
     while True:
         try:

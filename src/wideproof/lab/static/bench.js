@@ -60,7 +60,7 @@ export class Bench {
   hear(message) {
     const lane = this.lanes[message.lane ?? 0];
     const heard = {
-      hello: () => { this.known = message; this.fill(); this.ask(); },
+      hello: () => { this.known = message; if (message.settings) this.settings = complete(message.settings); this.parts.tour.hidden = Boolean(message.given); this.fill(); this.ask(); },
       tab: () => { this.tab = message.tab; },
       error: () => { this.error(message.text); this.busy(""); },
       lost: () => { this.error(message.text); this.playing(false); },
@@ -77,6 +77,7 @@ export class Bench {
       look: () => this.hearLook(lane, message),
       field: () => { lane.field = message.arrays.network; lane.twinField = message.arrays.twin ?? null; this.draw("fields"); },
       proof: () => { lane.proof = { ...lane.proof, ...message, obstacle: message.obstacle ?? "" }; if (message.state === "proved") lane.kept = null; this.draw("meters"); },
+      kept: () => { lane.kept = message.folder; this.draw("meters"); },
       chosen: () => this.take(message),
       uploaded: () => {},
     }[message.kind];
@@ -157,7 +158,7 @@ export class Bench {
   // Images and sequences need other data than points; both networks take the same examples.
   suit(name) {
     const kind = this.known.networks[name]?.data, data = this.settings.data;
-    if (kind !== "vectors" && data.kind !== "file" && data.name !== "digits") Object.assign(data, { ...defaults.data, kind: "bundled", name: "digits", classes: "0,1", n: 20 });
+    if (kind !== "vectors" && !["file", "given"].includes(data.kind) && data.name !== "digits") Object.assign(data, { ...defaults.data, kind: "bundled", name: "digits", classes: "0,1", n: 20 });
     for (const network of this.settings.networks) if (this.known.networks[network.name]?.data !== kind) network.name = name;
     this.controls();
   }
@@ -217,7 +218,7 @@ export class Bench {
     const loss = card("loss", "Loss", "", "half");
     loss.querySelector("header").append(p.logs);
     p.function = h("section", { class: "card half", "aria-label": "The function" }, h("header", {}, h("h2", {}, "What the network computes"), h("span", { class: "note" }, "drag, add or relabel points while it trains")), p.tools = h("div", { class: "tools", role: "toolbar", "aria-label": "Points" }), p.fields = h("div", { class: "canvases" }));
-    p.about = h("section", { class: "card half", "aria-label": "Data" }, h("header", {}, h("h2", {}, "The examples")), p.aboutText = h("div", { class: "small" }));
+    p.about = h("section", { class: "card half about", "aria-label": "Data" }, h("header", {}, h("h2", {}, "The examples")), p.aboutText = h("div", { class: "small" }));
     p.gram = h("section", { class: "card gram-card", "aria-label": "Gram matrix" }, h("header", {}, h("h2", {}, "Gram matrix"), h("span", { class: "note" }, "how alike examples are")), p.grams = h("div", { class: "canvases" }));
     p.panels = h("div", { class: "panels" }, p.meters, loss, p.function, p.about, p.gram,
       card("spectrum", "Eigenvalues", "of the Gram matrix"), card("ratio", "Proof ratio h", "below ½ it is a theorem"),
@@ -227,6 +228,7 @@ export class Bench {
     this.makeCurves();
     this.makeTools();
     this.drawTour();
+    if (!this.files) return;
     this.element.addEventListener("dragover", (event) => { event.preventDefault(); this.element.classList.add("dropping"); });
     this.element.addEventListener("dragleave", () => this.element.classList.remove("dropping"));
     this.element.addEventListener("drop", (event) => { event.preventDefault(); this.element.classList.remove("dropping"); const [file] = event.dataTransfer.files; if (file) this.upload(file); });
@@ -293,9 +295,10 @@ export class Bench {
       h("optgroup", { label: "Generators" }, ...Object.keys(known.generators).map((name) => option(`generator|${name}`, name))),
       data.kind === "file" ? h("optgroup", { label: "Your table" }, option(`file|${data.name}`, this.table?.name ?? "table")) : null);
     sources.value = data.kind === "generator" ? `generator|${data.name.split(":")[0]}` : `${data.kind}|${data.name}`;
-    const rows = [row("source", sources)];
+    const given = data.kind === "given" ? known.given : null;
+    const rows = [given ? row("given", h("b", { class: "given" }, given.name)) : row("source", sources)];
     if (data.kind === "generator") rows.push(row("parameters", text("data", "name", "sphere:n=20,d=10,separation=0.5")));
-    else rows.push(row("examples", number("data", "n", 2, data.kind === "points" ? 500 : 5000)));
+    else rows.push(row("examples", number("data", "n", 2, given ? Math.min(given.n, 5000) : data.kind === "points" ? 500 : 5000), given ? { title: `of ${given.n.toLocaleString("en")}` } : {}));
     if (data.kind === "points") rows.push(row("noise", slider("data", "noise", [0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5], (v) => String(v))), row("draw", number("data", "seed", 0, 9999)));
     if (data.kind === "file") rows.push(row("predict", choice("data", "target", this.table?.columns ?? [data.target])));
     if (["bundled", "file"].includes(data.kind)) rows.push(row("classes", text("data", "classes", "all, or as in 0,1")));
@@ -312,7 +315,7 @@ export class Bench {
       const kind = known.networks[network.name] ?? { options: [], groups: [] };
       const rows = [
         row("network", choice("network", "name", Object.keys(known.networks), i)),
-        row("width", slider("network", "width", widths, (v) => String(v), i)),
+        kind.options.includes("width") ? row("width", slider("network", "width", widths, (v) => String(v), i)) : null,
         kind.options.includes("depth") ? row("depth", slider("network", "depth", depths, (v) => String(v), i)) : null,
         kind.options.includes("activation") ? row("activation", choice("network", "activation", known.activations, i)) : null,
         kind.groups.length > 1 ? row("trained", choice("network", "trained", ["all", ...kind.groups.filter((g) => ["hidden", "output"].includes(g))], i)) : null,
@@ -439,8 +442,11 @@ export class Bench {
     this.tipBox ??= h("div", { class: "tip", role: "tooltip" });
     if (!text) { this.tipBox.remove(); if (this.marked.length) { this.marked = []; this.draw("fields"); } return; }
     this.tipBox.textContent = text;
-    document.body.append(this.tipBox);
-    Object.assign(this.tipBox.style, { left: `${Math.min(event.clientX + 14, innerWidth - 190)}px`, top: `${event.clientY + 14}px` });
+    const root = this.element.getRootNode(), style = this.tipBox.style;
+    (root.body ?? root).append(this.tipBox);
+    Object.assign(style, { left: "0", top: "0" });
+    const from = this.tipBox.getBoundingClientRect(); // where nothing is: not the window's corner in every page
+    Object.assign(style, { left: `${Math.min(event.clientX + 14, innerWidth - 190) - from.left}px`, top: `${event.clientY + 14 - from.top}px` });
   }
 
   fieldCanvases() {
@@ -539,8 +545,11 @@ export class Bench {
       if (proof.certificate) made.push(h("a", { class: "button", href: `${place}/certificate.zip`, download: "" }, "Certificate"));
       if (proof.certificate) made.push(h("button", { type: "button", disabled: Boolean(lane.kept), onclick: async () => { const answer = await fetch(`${place}/keep`, { method: "POST" }), found = await answer.json(); lane.kept = found.folder ?? found.error; this.draw("meters"); } }, lane.kept ? `Kept in ${lane.kept}` : "Keep it"));
     }
+    const shown = proof?.state === "proved" && !this.files; // a notebook has no links to files
+    if (shown) made.push(h("button", { type: "button", disabled: Boolean(lane.kept), onclick: () => this.send({ do: "keep", lane: i, folder: proof.folder }) }, lane.kept ? "Kept" : "Keep it"));
     if (proof?.state === "proved" && !proof.begun && look?.pure) made.push(h("button", { type: "button", onclick: () => this.send({ do: "prove", lane: i, from_start: true }) }, "Prove it from the first step"));
     if (lane.step > 0 && proof?.state !== "proving" && proof?.state !== "proved") made.push(h("button", { type: "button", onclick: () => this.send({ do: "prove", lane: i, from_start: false }) }, "Try to prove it now"));
+    if (shown) made.push(h("code", { class: "path", title: "certificate, report and run lie in this folder" }, lane.kept ?? proof.path));
     actions.replaceChildren(...made);
   }
   verdict(lane, look) {

@@ -1,10 +1,13 @@
 // Drawing on canvas, and curves by uPlot, in the colours of the page.
 import uPlot from "./uplot.js";
 
-export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// Where the colours are read: the page, or in somebody else's page the element that holds the bench.
+let coloured = document.documentElement;
+export const css = (name) => getComputedStyle(coloured).getPropertyValue(name).trim();
 
 // Colours of values from -1 to 1: one hue for each sign, the page's own ground between them.
 let shades = null;
+export const colouredBy = (element) => { coloured = element; shades = null; };
 export const forgetColours = () => { shades = null; };
 function shade() {
   if (shades) return shades;
@@ -165,7 +168,7 @@ export class Curves {
     if (!this.element.isConnected || !this.element.clientWidth) return;
     if (this.plot) this.plot.setData(data); else this.make();
   }
-  redraw() { if (this.plot) this.plot.redraw(false, true); else if (this.element.isConnected) this.set(this.data); }
+  redraw() { this.plot?.redraw(false, true); }
   logarithmic(x) {
     if (this.options.xLog === x) return;
     this.options.xLog = x;
@@ -178,6 +181,7 @@ export class Curves {
 
 // Powers of ten between two numbers, not too many; with less than two of them their doubles and fives as well.
 function powers(low, high) {
+  if (!(low > 0 && high < Infinity)) return []; // there is nothing to draw yet
   const from = Math.ceil(Math.log10(low) - 1e-9), to = Math.floor(Math.log10(high) + 1e-9), count = to - from + 1;
   const skip = count > 24 ? 6 : count > 14 ? 4 : count > 7 ? 2 : 1, found = [];
   for (let k = from - 1; k <= to; k++) for (const m of count > 2 ? [1] : [1, 2, 5]) {
