@@ -15,10 +15,30 @@ attempt = wp.certify(network, run.params, data)
 
 __version__ = "0.1.0"
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
+    from wideproof import certificates as certificates
+    from wideproof import data as data
+    from wideproof import estimators as estimators
+    from wideproof import kernels as kernels
+    from wideproof import monitors as monitors
+    from wideproof import networks as networks
+    from wideproof import papers as papers
+    from wideproof import planning as planning
+    from wideproof import proving as proving
+    from wideproof import report as report
+    from wideproof import sweeps as sweeps
+    from wideproof import training as training
+    from wideproof.certificates import Certificate as Certificate
+    from wideproof.certificates import polish as polish
+    from wideproof.data import Dataset as Dataset
+    from wideproof.data import ImageDataset as ImageDataset
+    from wideproof.data import SequenceDataset as SequenceDataset
+    from wideproof.data import apply as apply
     from wideproof.data import audit as audit
+    from wideproof.data import from_labels as from_labels
     from wideproof.data import load as load
     from wideproof.data import prepare as prepare
     from wideproof.errors import InputError as InputError
@@ -29,53 +49,65 @@ if TYPE_CHECKING:
     from wideproof.estimators import WideNetRegressor as WideNetRegressor
     from wideproof.kernels import gram as gram
     from wideproof.kernels import limit_gram as limit_gram
+    from wideproof.kernels import nngp as nngp
     from wideproof.kernels import predict as predict
     from wideproof.kernels import spectrum as spectrum
     from wideproof.lab.widget import lab as lab
+    from wideproof.networks import Network as Network
     from wideproof.networks import Sketch as Sketch
     from wideproof.networks import build as build
+    from wideproof.networks.exchange import Model as Model
     from wideproof.networks.exchange import from_onnx as from_onnx
     from wideproof.networks.exchange import from_torch as from_torch
     from wideproof.networks.exchange import to_onnx as to_onnx
     from wideproof.networks.exchange import to_safetensors as to_safetensors
     from wideproof.networks.exchange import to_torch as to_torch
-    from wideproof.networks.exchange.model import Model as Model
     from wideproof.planning import plan as plan
+    from wideproof.proving import Predictor as Predictor
     from wideproof.proving import Proof as Proof
     from wideproof.proving import certify as certify
     from wideproof.proving import choose as choose
     from wideproof.proving import follow as follow
     from wideproof.proving import prove as prove
+    from wideproof.proving import prove_run as prove_run
+    from wideproof.sweeps import sweep as sweep
     from wideproof.training import Recipe as Recipe
     from wideproof.training import Run as Run
     from wideproof.training import resume as resume
     from wideproof.training import train as train
     from wideproof.training import train_many as train_many
+    from wideproof_verify import verify as verify
 
-_HOME = {
-    "audit": "data", "load": "data", "prepare": "data", "InputError": "errors", "build": "networks",
-    "Sketch": "networks", "Model": "networks.exchange.model", "from_onnx": "networks.exchange",
-    "from_torch": "networks.exchange", "to_onnx": "networks.exchange",
-    "to_safetensors": "networks.exchange", "to_torch": "networks.exchange",
-    "Recipe": "training", "Run": "training", "resume": "training", "train": "training", "train_many": "training",
-    "gram": "kernels", "limit_gram": "kernels", "predict": "kernels", "spectrum": "kernels",
-    "plan": "planning", "certify": "proving", "follow": "proving", "prove": "proving", "choose": "proving",
-    "Proof": "proving",
-    "NTKClassifier": "estimators", "NTKKernel": "estimators", "NTKRegressor": "estimators",
-    "WideNetClassifier": "estimators", "WideNetRegressor": "estimators",
-    "lab": "lab",  # a package that can be called
-}  # fmt: skip
+_PACKAGES = (
+    "certificates", "data", "estimators", "kernels", "lab", "monitors", "networks", "papers", "planning", "proving",
+    "report", "sweeps", "training",
+)  # fmt: skip
+_HOME = {name: home for home, names in {
+    "wideproof.certificates": "Certificate polish",
+    "wideproof.data": "Dataset ImageDataset SequenceDataset apply audit from_labels load prepare",
+    "wideproof.errors": "InputError",
+    "wideproof.estimators": "NTKClassifier NTKKernel NTKRegressor WideNetClassifier WideNetRegressor",
+    "wideproof.kernels": "gram limit_gram nngp predict spectrum",
+    "wideproof.networks": "Network Sketch build",
+    "wideproof.networks.exchange": "Model from_onnx from_torch to_onnx to_safetensors to_torch",
+    "wideproof.planning": "plan",
+    "wideproof.proving": "Predictor Proof certify choose follow prove prove_run",
+    "wideproof.sweeps": "sweep",
+    "wideproof.training": "Recipe Run resume train train_many",
+    "wideproof_verify": "verify",
+}.items() for name in names.split()}  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     """Import on first use: `wideproof --help` and `wideproof.data` need no JAX."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'wideproof' has no attribute {name!r}")
     from importlib import import_module
 
-    home = import_module(f"wideproof.{_HOME[name]}")
-    return home if _HOME[name] == name else getattr(home, name)
+    if name in _PACKAGES:  # `lab` is a package that can be called
+        return import_module(f"wideproof.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'wideproof' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted({*_HOME, *_PACKAGES, "__version__"})
