@@ -101,6 +101,27 @@ def signs_of(network: Network, params: Mapping[str, np.ndarray], data: AnyDatase
     return [z.mid > 0 for z in forward(network.graph, params, data.x, tracked=False).z]
 
 
+def _drawn_steps() -> np.ndarray:
+    found = [*range(100)]
+    while found[-1] < 2e9:
+        found.append(math.ceil(found[-1] * 1.01))
+    return np.array(found)
+
+
+DRAWN = _drawn_steps()  # where a page draws curves: all of the first hundred steps, then each one per cent later
+
+
+def thinned(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return of rising steps those that a page shows: the last one up to each step that it draws.
+
+    >>> thinned(np.arange(98, 106), np.arange(8))[0].tolist()
+    [98, 99, 100, 102, 104, 105]
+    """
+    place = np.searchsorted(DRAWN, steps)
+    last = np.flatnonzero(np.diff(place, append=-1))
+    return steps[last], values[last]
+
+
 @dataclass(frozen=True, eq=False)
 class Forecast:
     """The loss that a fixed Gram matrix foretells, from the step `origin` on."""

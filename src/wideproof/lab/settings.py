@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from wideproof.data import AnyDataset, Dataset, load, prepare
+from wideproof.data import BUNDLED, GENERATORS, AnyDataset, Dataset, load, prepare
 from wideproof.errors import InputError
 from wideproof.lab.planes import is_line, plane
 from wideproof.networks import NETWORKS, Network, build
@@ -17,6 +18,7 @@ from wideproof.training import Recipe, Run, begin
 
 FITTED = 1e-22  # of the first loss: what is left then is rounding
 FILES = ".csv", ".tsv", ".txt"
+MOST_EXAMPLES, MOST_NUMBERS, MOST_WEIGHTS = 5000, 10**7, 10**8
 Whole = Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -90,9 +92,15 @@ def raw_data(asked: DataSettings, kind: str, uploads: Path | None = None) -> Any
             return Dataset(rows[:, :1], rows[:, 1], "regression", asked.name)
         return Dataset(rows[:, :2], np.where(rows[:, 2] > 0, 1.0, -1.0), "binary", asked.name)
     if asked.kind == "generator":
+        head = asked.name.partition(":")[0]
+        if head not in GENERATORS:
+            raise InputError(f"there is no generator {head!r}: choose one of {', '.join(GENERATORS)}")
+        _check_size(asked.name)
         return load(asked.name, seed=asked.seed)
     classes = [part.strip() for part in asked.classes.split(",") if part.strip()] or None
     if asked.kind == "bundled":
+        if asked.name not in BUNDLED:
+            raise InputError(f"there is no bundled data set {asked.name!r}: choose one of {', '.join(BUNDLED)}")
         own = kind if asked.name.startswith("digits") else None
         numbers = [int(c) if c.isdigit() else c for c in classes] if classes else None
         return load(asked.name, classes=numbers, limit=asked.n, kind=own)  # pyright: ignore[reportArgumentType]
@@ -104,6 +112,13 @@ def raw_data(asked: DataSettings, kind: str, uploads: Path | None = None) -> Any
     own = None if kind == "vectors" else kind
     name = found[0].stem.partition("-")[2] or "table"
     return load(found[0], asked.target or None, classes=classes, limit=asked.n, kind=own, name=name)  # pyright: ignore[reportArgumentType]
+
+
+def _check_size(generator: str) -> None:
+    sizes = {key: int(text) for key, text in re.findall(r"(\w+)\s*=\s*(\d{1,18})\d*\s*(?:,|$)", generator)}
+    numbers = math.prod(max(1, size) for key, size in sizes.items() if key != "seed")
+    if sizes.get("n", 0) > MOST_EXAMPLES or numbers > MOST_NUMBERS:
+        raise InputError(f"the bench takes at most {MOST_EXAMPLES} examples and {MOST_NUMBERS} numbers: take fewer")
 
 
 def usual_preparation(data: AnyDataset, asked: DataSettings, network: str) -> str:
@@ -141,7 +156,13 @@ def build_network(asked: NetworkSettings, data: AnyDataset) -> Network:
             raise InputError(f"{asked.name} has the parts {', '.join(kind.groups)}: train one of them, or all")
         options["trained"] = (asked.trained,)
     made = {key: value for key, value in options.items() if key in known}
-    return build(asked.name, data.input_shape, data.target_shape, **made)
+    network = build(asked.name, data.input_shape, data.target_shape, **made)
+    weights = sum(math.prod(law.shape) for law in network.laws().values())
+    if weights > MOST_WEIGHTS:
+        raise InputError(
+            f"the bench takes at most {MOST_WEIGHTS:,} weights, and these are {weights:,}: take it smaller"
+        )
+    return network
 
 
 def begin_run(asked: NetworkSettings, network: Network, data: AnyDataset) -> Run:

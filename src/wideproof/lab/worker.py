@@ -34,17 +34,21 @@ def main(arguments: list[str]) -> int:
     commands: queue.Queue[dict[str, Any] | None] = queue.Queue()
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
     bench = Bench(send, Path(arguments[0]), Path(arguments[1]))
-    bench.hello()
-    while True:
-        try:
-            command = commands.get(timeout=bench.wait()) if bench.wait() > 0 else commands.get_nowait()
-        except queue.Empty:
-            bench.turn()
-            continue
-        if command is None:
-            bench.proofs.forget()
-            return 0
-        bench.do(command)
+    try:
+        bench.hello()
+        while True:
+            try:
+                command = commands.get(timeout=bench.wait()) if bench.wait() > 0 else commands.get_nowait()
+            except queue.Empty:
+                bench.turn()
+                continue
+            if command is None:
+                return 0
+            bench.do(command)
+    except BrokenPipeError:  # nobody listens any more
+        return 0
+    finally:
+        bench.close()
 
 
 def _listen(commands: queue.Queue[dict[str, Any] | None]) -> None:
