@@ -34,7 +34,8 @@ class Look:
     largest : $\lambda_{\max}$ of the Gram matrix. `top` : $\eta \lambda_{\max}$, which is stable below 2.
     moved, relative : the distance from the start, and the same in lengths of the weights there.
     flipped : the share of pre-activations whose sign is another than at the start.
-    eigenvalues : of the Gram matrix, falling. `gram` : its correlations, at most `CELLS` examples of it.
+    eigenvalues : of the Gram matrix of all examples, falling.
+    gram : its correlations, at most `CELLS` examples of it.
     obstacle : why there is no proof here, in one sentence.
     """
 
@@ -67,8 +68,10 @@ def look(run: Run, signs: list[np.ndarray]) -> Look:
     eigenvalues, cells = np.zeros(0), np.zeros((0, 0))
     if not anchor.lean:
         matrix = (anchor.gram.mid + anchor.gram.mid.T) / 2
-        eigenvalues = np.linalg.eigvalsh(matrix)[::-1]
-        cells = _correlations(matrix, anchor.outputs)
+        place = distinct(data).place  # equal inputs are one row of the anchor's matrix: here each has its own
+        repeats = (len(place) - len(matrix) // anchor.outputs) * anchor.outputs
+        eigenvalues = np.append(np.linalg.eigvalsh(matrix)[::-1], np.zeros(repeats))
+        cells = _correlations(matrix, anchor.outputs, place)
     largest = float(eigenvalues[0]) if len(eigenvalues) else anchor.S**2
     moved, size = _moved(run)
     now = signs_of(network, run.params, data)
@@ -81,9 +84,9 @@ def look(run: Run, signs: list[np.ndarray]) -> Look:
     )  # fmt: skip
 
 
-def _correlations(matrix: np.ndarray, outputs: int) -> np.ndarray:
+def _correlations(matrix: np.ndarray, outputs: int, place: np.ndarray) -> np.ndarray:
     """The first output's part of the matrix with ones on the diagonal, of at most `CELLS` examples."""
-    rows = np.arange(0, len(matrix), outputs)
+    rows = np.arange(0, len(matrix), outputs)[place]
     rows = rows[:: -(-len(rows) // CELLS)]
     size = np.sqrt(np.maximum(np.diagonal(matrix)[rows], 1e-300))
     return matrix[np.ix_(rows, rows)] / np.outer(size, size)

@@ -103,7 +103,7 @@ class Lab:
         started = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "wideproof.lab.worker", str(self.work / "uploads"), str(self.work / "tabs" / tab),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
-            env=os.environ | ENVIRONMENT | {"JAX_COMPILATION_CACHE_DIR": str(self.work / "compiled")},
+            env={"JAX_COMPILATION_CACHE_DIR": str(self.work / "compiled")} | os.environ | ENVIRONMENT,
         )  # fmt: skip
         self.workers.add(started)
         if self.closed:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from wideproof.errors import InputError
 
@@ -60,6 +63,9 @@ def serve(
     server = uvicorn.Server(settings)
     if browser:
         webbrowser.open(address)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _stop)  # uvicorn closes, and then repeats the signal
+        signal.signal(signal.SIGHUP, lambda *_: server.handle_exit(signal.SIGTERM, None))
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:
@@ -67,3 +73,7 @@ def serve(
     finally:
         lab.clear()
         listening.close()
+
+
+def _stop(*_: object) -> NoReturn:
+    raise KeyboardInterrupt

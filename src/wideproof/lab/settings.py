@@ -37,7 +37,7 @@ class DataSettings(_Strict):
     classes: Annotated[str, Field(max_length=200)] = ""
     target: Annotated[str, Field(max_length=200)] = ""
     prepare: Annotated[str, Field(max_length=200)] = "auto"
-    points: Annotated[list[tuple[float, float, float]], Field(max_length=500)] | None = None
+    points: Annotated[list[tuple[float, float, float]], Field(min_length=2, max_length=500)] | None = None
 
 
 class NetworkSettings(_Strict):
@@ -159,9 +159,7 @@ def build_network(asked: NetworkSettings, data: AnyDataset) -> Network:
     network = build(asked.name, data.input_shape, data.target_shape, **made)
     weights = sum(math.prod(law.shape) for law in network.laws().values())
     if weights > MOST_WEIGHTS:
-        raise InputError(
-            f"the bench takes at most {MOST_WEIGHTS:,} weights, and these are {weights:,}: take it smaller"
-        )
+        raise InputError(f"the bench takes at most {MOST_WEIGHTS:,} weights, got {weights:,}: take it narrower")
     return network
 
 
