@@ -11,12 +11,11 @@ import zipfile
 import numpy as np
 import pytest
 
+from tests.lab.benching import library_run
 from tests.lab.tools import PATIENCE, command_of, until
 from wideproof.certificates import certify
 from wideproof.kernels import gram, predict
 from wideproof.lab.planes import plane
-from wideproof.lab.settings import begin_run, build_network, read, ready_data
-from wideproof.training import Recipe, train
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
@@ -149,14 +148,6 @@ def lab_page(tab):
     assert wrong == []
 
 
-def library_run(steps, settings=SETTINGS):
-    asked = read(settings)
-    _, data = ready_data(asked.data, asked.networks[0].name)
-    network = build_network(asked.networks[0], data)
-    size = begin_run(asked.networks[0], network, data).step_size
-    return train(network, data, Recipe(step_size=size, steps=steps, record_every=1))
-
-
 def test_it_opens(lab_page):
     assert lab_page.page.title() == "Wideproof lab"
     assert "token" not in lab_page.page.url
@@ -171,7 +162,7 @@ def test_the_numbers_are_the_librarys(lab_page):
     assert lab_page.steps == 0
     for _ in range(3):
         lab_page.after("look", lambda: lab_page.button("Step").click())
-    run = library_run(3)
+    run = library_run(3, SETTINGS)
     assert lab_page.steps == 3
     assert number(lab_page.text(".count").split("loss ")[1]) == pytest.approx(run.records["loss"][2], rel=5e-3)
     found = certify(run.network, run.params, run.data, level="float64")
