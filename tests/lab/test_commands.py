@@ -4,6 +4,7 @@ import json
 import math
 import random
 import string
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,8 +75,8 @@ def any_command(rng: random.Random):
         if rng.random() < 0.5:
             command[key] = anything(rng)
     if do in ("configure", "choose") and rng.random() < 0.8:  # settings that are right but for one
-        data = {"name": "blobs", "n": 6}
-        network = {"width": 16, "depth": 1}
+        data: dict[str, Any] = {"name": "blobs", "n": 6}
+        network: dict[str, Any] = {"width": 16, "depth": 1}
         part = rng.choice([data, network])
         part[rng.choice([*data, *network, *DataSettings.model_fields, *NetworkSettings.model_fields])] = anything(rng)
         command["settings"] = {"data": data, "networks": [network]}
