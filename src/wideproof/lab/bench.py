@@ -143,9 +143,9 @@ class Bench:
         self.say("paused", "")
 
     def _step(self, command: Mapping[str, Any]) -> None:
-        self.running = False
+        self.running, steps = False, max(1, min(int(command.get("steps", 1)), 1000))
         for i in range(len(self.lanes)):
-            self._advance(i, max(1, min(int(command.get("steps", 1)), 1000)))
+            self._advance(i, steps)
         self._flush()
         for i in range(len(self.lanes)):
             self._look(i)

@@ -88,8 +88,10 @@ class Lab:
         """Return the name of a new tab and its worker: the one that was started in advance, if there is one."""
         async with self._starting:
             found, self.spare = self.spare, None
-            if found is not None and found[1].returncode is None:
-                return found
+            if found is not None:
+                if found[1].returncode is None:
+                    return found
+                self.workers.discard(found[1])
             return await self._start()
 
     async def prepare(self) -> None:
