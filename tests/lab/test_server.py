@@ -326,7 +326,7 @@ class TestCommand:
         assert f"cannot listen at 127.0.0.1, port {lab.port}" in done.stderr
         assert "Traceback" not in done.stderr
 
-    @pytest.mark.parametrize("port", ["-1", "65536", "99999"])
+    @pytest.mark.parametrize("port", ["-1", "65536"])
     def test_no_port_at_all(self, port):
         done = self.run("--port", port)
         assert done.returncode == 2

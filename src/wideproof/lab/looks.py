@@ -118,7 +118,7 @@ def thinned(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Return of rising steps those that a page shows: the last one up to each step that it draws.
 
     >>> thinned(np.arange(98, 106), np.arange(8))[0].tolist()
-    [98, 99, 100, 102, 104, 105]
+    [98, 99, 100, 101, 103, 105]
     """
     place = np.searchsorted(DRAWN, steps)
     last = np.flatnonzero(np.diff(place, append=-1))
