@@ -25,10 +25,16 @@ PYTEST := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(abspath $(VENV))/co
 	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
 	--doctest-modules --doctest-glob=README.md src README.md tests
 
+# The lab's page is tested in the Chromium that is installed; without one these tests are skipped.
+BROWSER := $(firstword $(shell for one in chromium chromium-browser google-chrome; do command -v $$one; done; true))
+SAY_BROWSER = @echo "$(if $(BROWSER),The lab's page is tested in $(BROWSER).,No Chromium here: the lab's page is not tested.)"
+
 test: $(VENV)/.dev  ## run the tests, without the slow ones
+	$(SAY_BROWSER)
 	$(PYTEST) -m "not slow"
 
 test-all: $(VENV)/.dev  ## run all tests, minutes
+	$(SAY_BROWSER)
 	$(PYTEST)
 
 lint: $(VENV)/.dev  ## check style and format

@@ -50,7 +50,7 @@ def lab(proofs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = Lab(tmp_path / "proofs", {"127.0.0.1"}, 8000, "secret")
     yield made
-    made.close()
+    made.clear()
 
 
 @pytest.fixture

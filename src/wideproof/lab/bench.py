@@ -23,7 +23,7 @@ from wideproof.errors import InputError
 from wideproof.lab.frames import frame
 from wideproof.lab.given import NAME, Given
 from wideproof.lab.lane import PROVABLE, Lane
-from wideproof.lab.looks import HORIZON, Look, Twin, frame_of
+from wideproof.lab.looks import HORIZON, Look, Twin, frame_of, thinned
 from wideproof.lab.planes import LINES, PLANES
 from wideproof.lab.proofs import Proofs
 from wideproof.lab.settings import NetworkSettings, Settings, raw_data, read, ready_data
@@ -35,6 +35,7 @@ CHUNK = 0.02  # seconds of steps between two moments in which commands are heard
 LOOK = 0.25  # seconds between two looks, or twice what the last one took
 EARLY = 2048  # steps during which each doubling is looked at
 OWED = 4  # frames of curves that a page may not have drawn yet
+KEPT = 50_000  # steps that wait for such a page; of more, those are kept that it draws
 EXAMPLES = {
     "sphere": "sphere:n=30,d=10,separation=0.4", "two_classes": "two_classes:n=30,d=10,separation=0.4",
     "teacher": "teacher:n=30,d=10,width=8", "random_labels": "random_labels:n=30,d=20",
@@ -74,8 +75,10 @@ class Bench:
             doing(command)
         except InputError as error:
             self.say("error", str(error))
-        except (ValueError, TypeError, FloatingPointError, np.linalg.LinAlgError) as error:
-            self.say("error", f"that did not work: {error}")
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # whatever it was, the tab goes on
+            self._failed(error)
 
     def hello(self, command: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Say what there is to choose from; in a notebook also what was given, and to which of its views."""
@@ -103,6 +106,15 @@ class Bench:
     def say(self, kind: str, text: str, **fields: Any) -> None:
         """Send a sentence."""
         self.send(frame(kind, text=text, **fields))
+
+    def close(self) -> None:
+        """Stop what is at work beside."""
+        self.proofs.forget()
+        self._aside.shutdown(wait=False, cancel_futures=True)
+
+    def _failed(self, error: Exception) -> None:
+        first = (str(error).splitlines() or [""])[0][:300] or type(error).__name__
+        self.say("error", f"that did not work: {first}")
 
     @property
     def idle(self) -> bool:
@@ -143,9 +155,9 @@ class Bench:
         self.say("paused", "")
 
     def _step(self, command: Mapping[str, Any]) -> None:
-        self.running = False
+        self.running, steps = False, max(1, min(int(command.get("steps", 1)), 1000))
         for i in range(len(self.lanes)):
-            self._advance(i, max(1, min(int(command.get("steps", 1)), 1000)))
+            self._advance(i, steps)
         self._flush()
         for i in range(len(self.lanes)):
             self._look(i)
@@ -226,6 +238,16 @@ class Bench:
     @double
     def turn(self) -> None:
         """Take steps for a moment, send what is due, look where it is time to."""
+        try:
+            self._turn()
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # the bench stands still, and can be reset
+            self.running, self._waiting = False, []
+            self._failed(error)
+            self.say("paused", "")
+
+    def _turn(self) -> None:
         self.proofs.poll()
         self._grown()
         if self.running:
@@ -274,14 +296,21 @@ class Bench:
         if steps >= self._chunks[i]:
             self._chunks[i] = int(np.clip(self._chunks[i] * min(4.0, CHUNK / took), 1, lane.stepper.longest))
         self._waiting.append((i, at, loss))
+        if sum(len(at) for _, at, _ in self._waiting) > KEPT:  # as behind another tab, for hours
+            self._waiting = [(j, *thinned(*self._joined(j))) for j in range(len(self.lanes))]
+
+    def _joined(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return all steps of a network that wait to be sent, and their losses."""
+        own = [(at, loss) for j, at, loss in self._waiting if j == i]
+        none = np.zeros(0)
+        return np.concatenate([none, *(at for at, _ in own)]), np.concatenate([none, *(loss for _, loss in own)])
 
     def _flush(self) -> None:
         """Send the curves of all steps since the last time, together."""
         for i, lane in enumerate(self.lanes):
-            own = [(at, loss) for j, at, loss in self._waiting if j == i]
-            if own:
-                arrays = {"step": np.concatenate([at for at, _ in own]).astype("f8"),
-                          "loss": np.concatenate([loss for _, loss in own]).astype("f4")}  # fmt: skip
+            at, loss = self._joined(i)
+            if any(j == i for j, _, _ in self._waiting):
+                arrays = {"step": at.astype("f8"), "loss": loss.astype("f4")}
                 self.owed += 1
                 self.send(frame("points", arrays, lane=i, at=lane.stepper.step, state=lane.state))
         self._waiting = []

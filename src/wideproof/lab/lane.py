@@ -29,6 +29,9 @@ class Lane:
         self.grid = grid_of(raw)
         self.pure = True  # whether all steps so far are those of one run, which could be proved from its start
         self.first = self.look()
+        # The step size that a multiple of 1 stands for, as the run found it.
+        self._edge = self.run.step_size / asked.step if asked.step else 2 / self.first.largest
+        self._begun = {asked.step: self.run.step_size}
         self.forecast: Forecast | None = foretell(self.first, self.run) if self._descends else None
         self.twin: Twin | None = None
         self.first_loss = self.loss = math.nan
@@ -76,7 +79,7 @@ class Lane:
     def steer(self, step: float) -> None:
         """Go on with another multiple of 2/λmax of the start, foretold anew from here."""
         self.asked = self.asked.model_copy(update={"step": step})
-        self._again(2 * step / self.first.largest, None)
+        self._again(self._begun.get(step, step * self._edge), None)
 
     def move(self, raw: AnyDataset, data: AnyDataset) -> None:
         """Go on with examples that have moved."""

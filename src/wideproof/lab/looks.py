@@ -34,7 +34,8 @@ class Look:
     largest : $\lambda_{\max}$ of the Gram matrix. `top` : $\eta \lambda_{\max}$, which is stable below 2.
     moved, relative : the distance from the start, and the same in lengths of the weights there.
     flipped : the share of pre-activations whose sign is another than at the start.
-    eigenvalues : of the Gram matrix, falling. `gram` : its correlations, at most `CELLS` examples of it.
+    eigenvalues : of the Gram matrix of all examples, falling.
+    gram : its correlations, at most `CELLS` examples of it.
     obstacle : why there is no proof here, in one sentence.
     """
 
@@ -67,8 +68,10 @@ def look(run: Run, signs: list[np.ndarray]) -> Look:
     eigenvalues, cells = np.zeros(0), np.zeros((0, 0))
     if not anchor.lean:
         matrix = (anchor.gram.mid + anchor.gram.mid.T) / 2
-        eigenvalues = np.linalg.eigvalsh(matrix)[::-1]
-        cells = _correlations(matrix, anchor.outputs)
+        place = distinct(data).place  # equal inputs are one row of the anchor's matrix: here each has its own
+        repeats = (len(place) - len(matrix) // anchor.outputs) * anchor.outputs
+        eigenvalues = np.append(np.linalg.eigvalsh(matrix)[::-1], np.zeros(repeats))
+        cells = _correlations(matrix, anchor.outputs, place)
     largest = float(eigenvalues[0]) if len(eigenvalues) else anchor.S**2
     moved, size = _moved(run)
     now = signs_of(network, run.params, data)
@@ -81,9 +84,9 @@ def look(run: Run, signs: list[np.ndarray]) -> Look:
     )  # fmt: skip
 
 
-def _correlations(matrix: np.ndarray, outputs: int) -> np.ndarray:
+def _correlations(matrix: np.ndarray, outputs: int, place: np.ndarray) -> np.ndarray:
     """The first output's part of the matrix with ones on the diagonal, of at most `CELLS` examples."""
-    rows = np.arange(0, len(matrix), outputs)
+    rows = np.arange(0, len(matrix), outputs)[place]
     rows = rows[:: -(-len(rows) // CELLS)]
     size = np.sqrt(np.maximum(np.diagonal(matrix)[rows], 1e-300))
     return matrix[np.ix_(rows, rows)] / np.outer(size, size)
@@ -99,6 +102,27 @@ def _moved(run: Run) -> tuple[float, float]:
 def signs_of(network: Network, params: Mapping[str, np.ndarray], data: AnyDataset) -> list[np.ndarray]:
     """Return for each layer which pre-activations are positive."""
     return [z.mid > 0 for z in forward(network.graph, params, data.x, tracked=False).z]
+
+
+def _drawn_steps() -> np.ndarray:
+    found = [*range(100)]
+    while found[-1] < 2e9:
+        found.append(math.ceil(found[-1] * 1.01))
+    return np.array(found)
+
+
+DRAWN = _drawn_steps()  # where a page draws curves: all of the first hundred steps, then each one per cent later
+
+
+def thinned(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return of rising steps those that a page shows: the last one up to each step that it draws.
+
+    >>> thinned(np.arange(98, 106), np.arange(8))[0].tolist()
+    [98, 99, 100, 101, 103, 105]
+    """
+    place = np.searchsorted(DRAWN, steps)
+    last = np.flatnonzero(np.diff(place, append=-1))
+    return steps[last], values[last]
 
 
 @dataclass(frozen=True, eq=False)

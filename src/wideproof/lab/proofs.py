@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -49,7 +50,8 @@ class Proofs:
         """Begin to prove the run of a network as it stands."""
         self._stop(i)
         self.work.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f"{lane.data.name[:20].replace('/', '-')}-", dir=self.work))
+        plain = re.sub(r"[^A-Za-z0-9_.=]+", "-", lane.data.name)[:20]  # it stands in an address, and in a file name
+        folder = Path(tempfile.mkdtemp(prefix=f"{plain}-", dir=self.work))
         lane.save(folder / "run")
         self.jobs[i] = _Job(i, lane.stepper.step, folder, from_start)
         self.told(i, {"state": "proving", "step": lane.stepper.step, "text": "certifying", "from_start": from_start})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import ipaddress
 import json
 import os
 import re
@@ -25,7 +26,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -38,6 +39,7 @@ from wideproof.lab.worker import ENVIRONMENT
 
 STATIC = Path(__file__).parent / "static"
 MOST_TABS = 8
+ANYWHERE = {"0.0.0.0", "[::]"}
 MOST_UPLOAD = 32 << 20  # bytes of a table
 MOST_COMMAND = 1 << 17  # bytes of a message from a page
 PAGE = {
@@ -64,13 +66,18 @@ class Lab:
         self.folder, self.port, self.token = folder, port, token or secrets.token_urlsafe(24)
         self.names, self.cookie = names, f"wideproof-lab-{port}"
         self.work = Path(tempfile.mkdtemp(prefix="wideproof-lab-"))
-        self.tabs: set[asyncio.subprocess.Process] = set()
+        self.tabs = 0
+        self.workers: set[asyncio.subprocess.Process] = set()
         self.spare: tuple[str, asyncio.subprocess.Process] | None = None
+        self.closed, self._starting = False, asyncio.Lock()
 
-    @property
-    def hosts(self) -> set[str]:
-        """The values of the Host header that are this server's."""
-        return {f"{name}:{self.port}" for name in self.names} | (self.names if self.port == 80 else set())
+    def is_own(self, host: str | None) -> bool:
+        """Return whether a Host header is this server's; one that listens everywhere has any number for a name."""
+        name, _, port = (host or "").rpartition(":")
+        if not name:
+            name, port = port, "80"
+        anywhere = not ANYWHERE.isdisjoint(self.names)
+        return port == str(self.port) and (name in self.names or (anywhere and _is_number(name)))
 
     def knows(self, given: str | None) -> bool:
         """Return whether this is the token."""
@@ -78,31 +85,50 @@ class Lab:
 
     async def worker(self) -> tuple[str, asyncio.subprocess.Process]:
         """Return the name of a new tab and its worker: the one that was started in advance, if there is one."""
-        found, self.spare = self.spare, None
-        if found is not None and found[1].returncode is None:
-            return found
-        return await self._start()
+        async with self._starting:
+            found, self.spare = self.spare, None
+            if found is not None:
+                if found[1].returncode is None:
+                    return found
+                self.workers.discard(found[1])
+            return await self._start()
 
     async def prepare(self) -> None:
         """Start a worker for the next tab: it takes seconds to be ready."""
-        if self.spare is None and len(self.tabs) < MOST_TABS:
-            self.spare = await self._start()
+        async with self._starting:
+            if self.spare is None and self.tabs < MOST_TABS and not self.closed:
+                self.spare = await self._start()
 
     async def _start(self) -> tuple[str, asyncio.subprocess.Process]:
         tab = secrets.token_hex(8)
         started = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "wideproof.lab.worker", str(self.work / "uploads"), str(self.work / "tabs" / tab),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
-            env=os.environ | ENVIRONMENT | {"JAX_COMPILATION_CACHE_DIR": str(self.work / "compiled")},
+            env={"JAX_COMPILATION_CACHE_DIR": str(self.work / "compiled")} | os.environ | ENVIRONMENT,
         )  # fmt: skip
+        self.workers.add(started)
+        if self.closed:
+            await self.end(started)
         return tab, started
 
-    def close(self) -> None:
-        """End all workers and remove what was not kept."""
-        if self.spare is not None:
-            _end(self.spare[1])
-        for worker in list(self.tabs):
-            _end(worker)
+    async def end(self, worker: asyncio.subprocess.Process) -> int:
+        """End a worker and all that it started; return how it ended."""
+        _kill(worker.pid)
+        code = await worker.wait()
+        self.workers.discard(worker)
+        return code
+
+    async def close(self) -> None:
+        """End all workers, and then remove what was not kept: they could still write."""
+        self.closed = True
+        for worker in list(self.workers):
+            await self.end(worker)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what was not kept, and end what still runs where the server was not allowed to close."""
+        for worker in self.workers:
+            _kill(worker.pid)
         shutil.rmtree(self.work, ignore_errors=True)
 
 
@@ -127,7 +153,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> str | None:
         headers = Headers(scope=scope)
-        if headers.get("host") not in self.lab.hosts:
+        if not self.lab.is_own(headers.get("host")):
             return "this server answers under its own name only: open the address that `wideproof lab` printed"
         origin, changes = headers.get("origin"), scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
         if (origin is not None or changes) and origin != f"http://{headers.get('host')}":
@@ -173,10 +199,15 @@ def make_app(lab: Lab) -> Starlette:
 
     async def proof_file(request: Request) -> Response:
         tab, name, which = (request.path_params[key] for key in ("tab", "name", "file"))
-        folder = rooms.inside(lab.work / "tabs", f"{tab}/{name}")
+        folder = own_proof(tab, name)
         if folder is None:
             return _sorry("there is no such proof", 404)
         return await proof_answer(folder, which)
+
+    def own_proof(tab: str, name: str) -> Path | None:
+        if not re.fullmatch(r"[0-9a-f]{16}", tab) or not re.fullmatch(r"[\w.=-]{1,99}", name, re.ASCII):
+            return None
+        return rooms.inside(lab.work / "tabs", f"{tab}/{name}")
 
     async def proof_answer(folder: Path, which: str) -> Response:
         if which == "report.html" and (folder / which).is_file():
@@ -190,7 +221,7 @@ def make_app(lab: Lab) -> Starlette:
 
     async def keep(request: Request) -> Response:
         tab, name = request.path_params["tab"], request.path_params["name"]
-        folder = rooms.inside(lab.work / "tabs", f"{tab}/{name}")
+        folder = own_proof(tab, name)
         if folder is None:
             return _sorry("there is no such proof", 404)
         kept = await asyncio.to_thread(rooms.keep, folder, lab.folder)
@@ -213,7 +244,7 @@ def make_app(lab: Lab) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await lab.prepare()
         yield
-        lab.close()
+        await lab.close()
 
     app = Starlette(routes=routes, lifespan=lifespan)
     app.add_middleware(Guard, lab=lab)  # pyright: ignore[reportArgumentType]
@@ -235,54 +266,66 @@ async def receive_file(request: Request, place: Path, most: int) -> bool:
     """Write a request's body to a file; return `False`, and leave none, where it is larger than `most` bytes."""
     if int(request.headers.get("content-length") or 0) > most:
         return False
-    size = 0
-    with place.open("wb") as file:
-        async for part in request.stream():
-            size += len(part)
-            if size > most:
-                break
-            file.write(part)
-    if size > most:
-        place.unlink()
-    return size <= most
+    size, whole = 0, False
+    try:
+        with place.open("wb") as file:
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    return False
+                file.write(part)
+        whole = True
+    except ClientDisconnect:
+        pass
+    finally:
+        if not whole:
+            place.unlink()
+    return whole
 
 
 async def serve_tab(lab: Lab, websocket: WebSocket) -> None:
     """Give a tab its worker, and carry messages between the two until one of them is gone."""
     await websocket.accept()
-    if len(lab.tabs) >= MOST_TABS:
+    if lab.tabs >= MOST_TABS:
         await websocket.close(1013, f"{MOST_TABS} tabs are open already: close one of them")
         return
-    while True:
-        tab, worker = await lab.worker()
-        lab.tabs.add(worker)
-        soon = asyncio.create_task(_soon(lab))
-        outward = asyncio.create_task(_outward(worker, websocket, tab))
-        inward = asyncio.create_task(_inward(worker, websocket))
-        try:
-            await asyncio.wait({outward, inward}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            _end(worker)
-            lab.tabs.discard(worker)
-            for task in (outward, inward, soon):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect, ConnectionError, RuntimeError):
-                    await task
-        code = await worker.wait()
-        if inward.done() and not inward.cancelled():  # the tab was closed
-            shutil.rmtree(lab.work / "tabs" / tab, ignore_errors=True)
-            return
-        why = f"the process that trained was lost ({_how(code)}): a new one has been started, press reset"
-        try:
-            await websocket.send_text(json.dumps({"kind": "lost", "text": why}))
-        except (WebSocketDisconnect, RuntimeError):
-            return
+    lab.tabs += 1
+    try:
+        while await _serve_worker(lab, websocket):
+            pass
+    finally:
+        lab.tabs -= 1
+
+
+async def _serve_worker(lab: Lab, websocket: WebSocket) -> bool:
+    """Serve a tab with one worker until one of them is gone; return whether the tab is still there."""
+    tab, worker = await lab.worker()
+    outward = asyncio.create_task(_outward(worker, websocket, tab))
+    inward = asyncio.create_task(_inward(worker, websocket))
+    tasks = (outward, inward, asyncio.create_task(_soon(lab)))
+    try:
+        await asyncio.wait({outward, inward}, return_when=asyncio.FIRST_COMPLETED)
+        closed = inward.done() or lab.closed
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        code = await lab.end(worker)
+        shutil.rmtree(lab.work / "tabs" / tab, ignore_errors=True)
+    if closed:
+        return False
+    why = f"the process that trained was lost ({_how(code)}): a new one has been started, press reset"
+    try:
+        await websocket.send_text(json.dumps({"kind": "lost", "text": why}))
+    except (WebSocketDisconnect, RuntimeError):
+        return False
+    return True
 
 
 async def _soon(lab: Lab) -> None:
     """Have a worker ready for the next tab, once this one has had time to start."""
     await asyncio.sleep(8)
-    await lab.prepare()
+    await asyncio.shield(lab.prepare())
 
 
 async def _outward(worker: asyncio.subprocess.Process, websocket: WebSocket, tab: str) -> None:
@@ -300,22 +343,38 @@ async def _inward(worker: asyncio.subprocess.Process, websocket: WebSocket) -> N
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             return
-        text = message.get("text")
-        try:
-            command = json.loads(text) if text is not None and len(text) <= MOST_COMMAND else None
-        except (ValueError, RecursionError):
-            command = None
-        if not isinstance(command, dict):
+        line = _command(message.get("text"))
+        if line is None:
             await websocket.send_text(json.dumps({"kind": "error", "text": "this message was no command: ignored"}))
             continue
         with contextlib.suppress(ConnectionError):
-            worker.stdin.write(json.dumps(command).encode() + b"\n")
+            worker.stdin.write(line)
             await worker.stdin.drain()
 
 
-def _end(worker: asyncio.subprocess.Process) -> None:
+def _command(text: str | None) -> bytes | None:
+    """Return a message of a page as one line of JSON, or `None` where it is no object."""
+    if text is None or len(text) > MOST_COMMAND:
+        return None
+    try:
+        command = json.loads(text)
+        return json.dumps(command).encode() + b"\n" if isinstance(command, dict) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_number(name: str) -> bool:
+    """Return whether a host is an address in numbers, which no name server can point elsewhere."""
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _kill(group: int) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(worker.pid, signal.SIGKILL)
+        os.killpg(group, signal.SIGKILL)
 
 
 def _how(code: int) -> str:

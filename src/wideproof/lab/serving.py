@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from wideproof.errors import InputError
 
@@ -33,9 +36,11 @@ def serve(
     try:
         import uvicorn
 
-        from wideproof.lab.server import Lab, make_app
+        from wideproof.lab.server import ANYWHERE, Lab, make_app
     except ImportError as error:
         raise InputError(f"the lab needs {error.name}, which is not installed: pip install 'wideproof[lab]'") from None
+    if not 0 <= port < 2**16:
+        raise InputError(f"a port is a number from 0 (a free one) to 65535, got {port}: choose another one with --port")
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -43,8 +48,10 @@ def serve(
             f"the lab cannot listen at {host}, port {port} ({error.strerror}): choose another one with --port"
         ) from None
     port = listening.getsockname()[1]
-    lab = Lab(Path(folder), {host, *LOCAL, "[::1]"} - {"::1"}, port, token)
-    shown = f"[{host}]" if ":" in host else host
+    own = f"[{host}]" if ":" in host else host
+    names = {own, "127.0.0.1", "localhost", "[::1]"} | ({socket.gethostname().lower()} if own in ANYWHERE else set())
+    lab = Lab(Path(folder), names, port, token)
+    shown = own if own not in ANYWHERE else "127.0.0.1" if host == "0.0.0.0" else "[::1]"
     address = f"http://{shown}:{port}/?token={lab.token}"
     if host not in LOCAL:
         tell(f"Warning: the lab listens at {host}, so others can reach it who know the token; nothing is encrypted.")
@@ -56,10 +63,17 @@ def serve(
     server = uvicorn.Server(settings)
     if browser:
         webbrowser.open(address)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _stop)  # uvicorn closes, and then repeats the signal
+        signal.signal(signal.SIGHUP, lambda *_: server.handle_exit(signal.SIGTERM, None))
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:
-        lab.close()
+        lab.clear()
         listening.close()
+
+
+def _stop(*_: object) -> NoReturn:
+    raise KeyboardInterrupt

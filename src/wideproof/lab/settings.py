@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from wideproof.data import AnyDataset, Dataset, load, prepare
+from wideproof.data import BUNDLED, GENERATORS, AnyDataset, Dataset, load, prepare
 from wideproof.data.loaders import first_examples
 from wideproof.errors import InputError
 from wideproof.lab.given import NAME, Given, kind_of
@@ -20,6 +21,7 @@ from wideproof.training import Recipe, Run, begin
 
 FITTED = 1e-22  # of the first loss: what is left then is rounding
 FILES = ".csv", ".tsv", ".txt"
+MOST_EXAMPLES, MOST_NUMBERS, MOST_WEIGHTS = 5000, 10**7, 10**8
 Whole = Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -38,7 +40,7 @@ class DataSettings(_Strict):
     classes: Annotated[str, Field(max_length=200)] = ""
     target: Annotated[str, Field(max_length=200)] = ""
     prepare: Annotated[str, Field(max_length=200)] = "auto"
-    points: Annotated[list[tuple[float, float, float]], Field(max_length=500)] | None = None
+    points: Annotated[list[tuple[float, float, float]], Field(min_length=2, max_length=500)] | None = None
 
 
 class NetworkSettings(_Strict):
@@ -100,9 +102,15 @@ def raw_data(asked: DataSettings, kind: str, uploads: Path | None = None, given:
             return Dataset(rows[:, :1], rows[:, 1], "regression", asked.name)
         return Dataset(rows[:, :2], np.where(rows[:, 2] > 0, 1.0, -1.0), "binary", asked.name)
     if asked.kind == "generator":
+        head = asked.name.partition(":")[0]
+        if head not in GENERATORS:
+            raise InputError(f"there is no generator {head!r}: choose one of {', '.join(GENERATORS)}")
+        _check_size(asked.name)
         return load(asked.name, seed=asked.seed)
     classes = [part.strip() for part in asked.classes.split(",") if part.strip()] or None
     if asked.kind == "bundled":
+        if asked.name not in BUNDLED:
+            raise InputError(f"there is no bundled data set {asked.name!r}: choose one of {', '.join(BUNDLED)}")
         own = kind if asked.name.startswith("digits") else None
         numbers = [int(c) if c.isdigit() else c for c in classes] if classes else None
         return load(asked.name, classes=numbers, limit=asked.n, kind=own)  # pyright: ignore[reportArgumentType]
@@ -127,6 +135,13 @@ def data_kind(network: str, given: Given | None = None) -> str:
     if network not in NETWORKS:
         raise InputError(f"there is no network {network!r}: choose one of {', '.join(NETWORKS)}")
     return NETWORKS[network].data_kind
+
+
+def _check_size(generator: str) -> None:
+    sizes = {key: int(text) for key, text in re.findall(r"(\w+)\s*=\s*(\d{1,18})\d*\s*(?:,|$)", generator)}
+    numbers = math.prod(max(1, size) for key, size in sizes.items() if key != "seed")
+    if sizes.get("n", 0) > MOST_EXAMPLES or numbers > MOST_NUMBERS:
+        raise InputError(f"the bench takes at most {MOST_EXAMPLES} examples and {MOST_NUMBERS} numbers: take fewer")
 
 
 def usual_preparation(data: AnyDataset, asked: DataSettings, network: str) -> str:
@@ -166,13 +181,18 @@ def build_network(asked: NetworkSettings, data: AnyDataset, given: Given | None 
         options["trained"] = (asked.trained,)
     made = {key: value for key, value in options.items() if key in known}
     if own is None:
-        return build(asked.name, data.input_shape, data.target_shape, **made)
-    if not own.takes(data.input_shape):
+        network = build(asked.name, data.input_shape, data.target_shape, **made)
+    elif own.takes(data.input_shape):
+        network = from_config({**to_config(own), **made})
+    else:
         raise InputError(
             f"the given network takes examples of shape {own.input_shape}, and these have {data.input_shape}: "
             "prepare the data before building it, or choose another network"
         )
-    return from_config({**to_config(own), **made})
+    weights = sum(math.prod(law.shape) for law in network.laws().values())
+    if weights > MOST_WEIGHTS:
+        raise InputError(f"the bench takes at most {MOST_WEIGHTS:,} weights, got {weights:,}: take it narrower")
+    return network
 
 
 def begin_run(asked: NetworkSettings, network: Network, data: AnyDataset) -> Run:

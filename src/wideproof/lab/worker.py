@@ -39,17 +39,21 @@ def main(arguments: list[str]) -> int:
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
     given = Given.load(Path(arguments[2])) if len(arguments) > 2 else None
     bench = Bench(send, Path(arguments[0]), Path(arguments[1]), given)
-    bench.hello()
-    while True:
-        try:
-            command = commands.get(timeout=bench.wait()) if bench.wait() > 0 else commands.get_nowait()
-        except queue.Empty:
-            bench.turn()
-            continue
-        if command is None:
-            bench.proofs.forget()
-            return 0
-        bench.do(command)
+    try:
+        bench.hello()
+        while True:
+            try:
+                command = commands.get(timeout=bench.wait()) if bench.wait() > 0 else commands.get_nowait()
+            except queue.Empty:
+                bench.turn()
+                continue
+            if command is None:
+                return 0
+            bench.do(command)
+    except BrokenPipeError:  # nobody listens any more
+        return 0
+    finally:
+        bench.close()
 
 
 def _listen(commands: queue.Queue[dict[str, Any] | None]) -> None:

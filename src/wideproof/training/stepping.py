@@ -13,15 +13,18 @@ from wideproof.data import AnyDataset
 from wideproof.errors import InputError
 from wideproof.precision import double
 from wideproof.training.loop import Status, compiled, record_shapes, static_part
-from wideproof.training.recording import capacity_for, read
+from wideproof.training.recording import DENSE, capacity_for, read
 from wideproof.training.run import Run
 from wideproof.training.train import arrays, gather, limits_for
+
+MOST_KEPT = 100_000
 
 
 class Stepper:
     """Takes the steps of `train`, bit for bit, when it is told to.
 
-    `run` is the run as it stands. Every step is recorded whose whole loss is evaluated (`Recipe.record_every`).
+    `run` is the run as it stands. Every step is recorded whose whole loss is evaluated (`Recipe.record_every`); of
+    more than `MOST_KEPT` records the run keeps the first ones and then 64 for each doubling of the step.
 
     Examples
     --------
@@ -84,7 +87,7 @@ class Stepper:
     def run(self) -> Run:
         """The run as it stands: weights, records, whether it is over."""
         if self._seen:
-            self._run = gather(self._run, jax.device_get(self._carry), self._seen, None, self._seconds)
+            self._run = _thinned(gather(self._run, jax.device_get(self._carry), self._seen, None, self._seconds))
             self._seen = []
         return self._run
 
@@ -110,3 +113,13 @@ class Stepper:
             x, y = (jnp.array(np.asarray(a, run.recipe.precision)) for a in (data.x, data.y))
             self._problem = self._problem._replace(x=x, targets=y)
         self._run = run
+
+
+def _thinned(run: Run) -> Run:
+    """A run that somebody watches for hours does not fill the memory."""
+    if len(run.steps) <= MOST_KEPT:
+        return run
+    place = np.where(run.steps < DENSE, run.steps, DENSE + np.floor(64 * np.log2(np.maximum(run.steps, 1))))
+    kept = np.flatnonzero(np.diff(place, append=-1))
+    records = {name: values[kept] for name, values in run.records.items()}
+    return dataclasses.replace(run, steps=run.steps[kept], records=records)

@@ -63,14 +63,14 @@ export class Bench {
       hello: () => { this.known = message; if (message.settings) this.settings = complete(message.settings); this.parts.tour.hidden = Boolean(message.given); this.fill(); this.ask(); },
       tab: () => { this.tab = message.tab; },
       error: () => { this.error(message.text); this.busy(""); },
-      lost: () => { this.error(message.text); this.playing(false); },
+      lost: () => { this.error(message.text); this.lost = true; this.playing(false); },
       gone: () => { this.error(message.text); this.playing(false); },
       busy: () => this.busy(message.text),
       ready: () => { this.busy(""); if (this.restart) { this.restart = false; this.play(true); } },
       running: () => this.playing(true),
       paused: () => { this.playing(false); this.over = message.over ?? null; this.draw("meters"); },
       data: () => this.hearData(message),
-      network: () => { lane.reset(); lane.info = message; if (message.lane === 0 && !message.again) { this.error(""); this.points = 0; } this.draw("loss", "looks", "meters", "grams", "fields"); },
+      network: () => { lane.reset(); lane.info = message; if (message.lane === 0 && !message.again) { if (!this.lost) this.error(""); this.lost = false; this.points = 0; } this.draw("loss", "looks", "meters", "grams", "fields", "count"); },
       forecast: () => { lane.forecast = message; this.draw("loss"); },
       twin: () => { lane.twin = message; this.draw("loss"); },
       points: () => this.hearPoints(lane, message),
@@ -426,7 +426,7 @@ export class Bench {
       const order = lane.gram.n * lane.stride >= this.data.n ? this.data.order.filter((k) => there.has(k)).map((k) => k / lane.stride) : [...Array(lane.gram.n).keys()];
       lane.order = order.length === lane.gram.n ? order : [...Array(lane.gram.n).keys()];
       drawMatrix(figure.firstChild, lane.gram.values, lane.gram.n, lane.order);
-      figure.lastChild.textContent = look ? `λ from ${short(look.s ** 2)} to ${short(look.largest)}` : "";
+      figure.lastChild.textContent = look ? `λ from ${short(Math.max(0, lane.now?.at(-1) ?? look.s ** 2))} to ${short(look.largest)}` : "";
     });
   }
   overGram(event, i) {

@@ -141,6 +141,7 @@ export function short(v, places = 3) {
 export class Curves {
   constructor(element, series, { xLog = true, yLog = true, height = 210, yRange = null, xLabel = "" } = {}) {
     this.element = element;
+    element.curves = this; // what is drawn can be read off the page
     this.options = { series, xLog, yLog, height, yRange, xLabel };
     this.data = [[1], ...series.map(() => [null])];
     this.watch = new ResizeObserver(() => { const w = Math.floor(element.clientWidth); if (this.plot && w > 0 && w !== this.plot.width) this.plot.setSize({ width: w, height }); });
