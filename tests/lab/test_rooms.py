@@ -311,7 +311,7 @@ class TestPapers:
 
     def test_what_is_stored_is_what_the_documentation_says(self, client):
         rows = {row["name"]: row for row in client.get("/rooms/papers").json()["statements"]}
-        documented = (Path(__file__).parents[2] / "docs" / "statements.md").read_text(encoding="utf-8")
+        documented = (Path(__file__).parents[2] / "docs" / "theory" / "statements.md").read_text(encoding="utf-8")
         of_all = [(row["name"], row["outcome"]) for row in rows.values() if row["checkable"]]
         assert None not in dict(of_all).values()
         counted = {kind: sum(outcome == kind for _, outcome in of_all) for kind in ("holds", "fails", "undecided")}

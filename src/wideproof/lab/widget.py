@@ -148,7 +148,7 @@ class View(anywidget.AnyWidget):
                 self._resting = None
             if self._worker is None:
                 self._given.save(self._work / "given")
-                paths = [self._work / "uploads", self._work / "proofs", self._work / "given"]
+                paths = [*(self._work / name for name in ("uploads", "proofs", "given")), _workshop()]
                 self._worker = Worker(self._tell, self._lost, paths, _workshop())
             return self._worker
 

@@ -1,19 +1,24 @@
-"""`python -m wideproof.lab.worker UPLOADS WORK [GIVEN]`: the bench of one tab, as a process of its own.
+"""`python -m wideproof.lab.worker UPLOADS WORK [GIVEN TEMPORARY]`: the bench of one tab, as a process of its own.
 
 Commands come in as lines of JSON; frames go out, each behind its length in 4 bytes, little-endian. The process ends
-when its input does.
+when its input does; then it removes TEMPORARY, for whoever made that folder has gone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
+import shutil
 import struct
 import sys
 import threading
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from wideproof.lab.bench import Bench
 
 # One thread of BLAS: matrices are small here. What one tab has compiled, the others read.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
@@ -39,6 +44,7 @@ def main(arguments: list[str]) -> int:
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
     given = Given.load(Path(arguments[2])) if len(arguments) > 2 else None
     bench = Bench(send, Path(arguments[0]), Path(arguments[1]), given)
+<<<<<<< HEAD
     try:
         bench.hello()
         while True:
@@ -54,6 +60,27 @@ def main(arguments: list[str]) -> int:
         return 0
     finally:
         bench.close()
+=======
+    with contextlib.suppress(BrokenPipeError):  # nobody hears any more
+        _serve(bench, commands)
+    bench.proofs.forget()
+    if len(arguments) > 3:
+        shutil.rmtree(arguments[3], ignore_errors=True)
+    return 0
+
+
+def _serve(bench: Bench, commands: queue.Queue[dict[str, Any] | None]) -> None:
+    bench.hello()
+    while True:
+        try:
+            command = commands.get(timeout=bench.wait()) if bench.wait() > 0 else commands.get_nowait()
+        except queue.Empty:
+            bench.turn()
+            continue
+        if command is None:
+            return
+        bench.do(command)
+>>>>>>> hwidget
 
 
 def _listen(commands: queue.Queue[dict[str, Any] | None]) -> None:
