@@ -6,7 +6,6 @@ when its input does; then it removes TEMPORARY, for whoever made that folder has
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import queue
@@ -44,28 +43,14 @@ def main(arguments: list[str]) -> int:
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
     given = Given.load(Path(arguments[2])) if len(arguments) > 2 else None
     bench = Bench(send, Path(arguments[0]), Path(arguments[1]), given)
-<<<<<<< HEAD
     try:
-        bench.hello()
-        while True:
-            try:
-                command = commands.get(timeout=bench.wait()) if bench.wait() > 0 else commands.get_nowait()
-            except queue.Empty:
-                bench.turn()
-                continue
-            if command is None:
-                return 0
-            bench.do(command)
+        _serve(bench, commands)
     except BrokenPipeError:  # nobody listens any more
-        return 0
+        pass
     finally:
         bench.close()
-=======
-    with contextlib.suppress(BrokenPipeError):  # nobody hears any more
-        _serve(bench, commands)
-    bench.proofs.forget()
-    if len(arguments) > 3:
-        shutil.rmtree(arguments[3], ignore_errors=True)
+        if len(arguments) > 3:
+            shutil.rmtree(arguments[3], ignore_errors=True)
     return 0
 
 
@@ -80,7 +65,6 @@ def _serve(bench: Bench, commands: queue.Queue[dict[str, Any] | None]) -> None:
         if command is None:
             return
         bench.do(command)
->>>>>>> hwidget
 
 
 def _listen(commands: queue.Queue[dict[str, Any] | None]) -> None:
