@@ -19,6 +19,7 @@ import numpy as np
 
 from wideproof.certificates.anchor import gram
 from wideproof.certificates.enclosure import exact
+from wideproof.certificates.jacobians import gains_of, pull
 from wideproof.certificates.passes import Pass, run
 from wideproof.certificates.tangents import operator_norms
 from wideproof.networks.graph import Graph
@@ -98,7 +99,7 @@ def follow(
         passed = run(graph, weights, x[at], tracked=False)
         seeds = slopes(objective, passed.outputs.mid, y[at])
         sizes[k] = np.linalg.norm(seeds)
-        gains = [np.einsum("nc,ncpm->npm", seeds, passed.gain(j).mid) for j in range(len(graph.layers))]
+        gains = gains_of(passed, seeds)
         if k in looks:
             bend, speeds = _bend(graph, weights, passed, seeds, gains)
             shares[k] = factor * bend / max(sizes[k], 1e-300)
@@ -109,7 +110,7 @@ def follow(
                 size = np.abs(passed.z[j].mid)
                 away = float(size.min(where=size > 0, initial=np.inf))  # 0: nothing is on before it
                 nearest = min(nearest, away / max(speeds[j], 1e-300))
-        for name, change in _gradient(graph, passed, seeds, gains).items():
+        for name, change in pull(passed, seeds, gains).items():
             weights[name] = weights[name] - factor * step_size * change.reshape(weights[name].shape)
     known = np.array(sorted(shares))
     logs = np.log(np.maximum([shares[k] for k in known], 1e-300))
@@ -137,25 +138,6 @@ def _norm(a: np.ndarray) -> float:
 def _columns(a: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return `n x p x m` as a matrix with a column for every example and position."""
     return (a * weights[:, None, None]).reshape(-1, a.shape[-1]).T
-
-
-def _gradient(graph: Graph, passed: Pass, seeds: np.ndarray, gains: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the gradients in the shape of the arrays."""
-    found: dict[str, np.ndarray] = {}
-    parts = np.split(seeds, len(graph.sites), axis=1)
-    for name in graph.trained:
-        if name == graph.read_out:
-            read = [passed.values[k].mid.swapaxes(1, 2).reshape(len(seeds), -1) for k in graph.sites]
-            matrix = sum(part.T @ values for part, values in zip(parts, read, strict=True))
-        elif name == graph.bias:
-            matrix = sum(part.sum(axis=0) for part in parts)
-        else:
-            uses = [(k, passed.inputs[graph.read(k, t)].mid) for k, t in graph.uses(name)]
-            matrix = sum(graph.layers[k].scale * np.tensordot(gains[k], u, axes=((0, 1), (0, 1))) for k, u in uses)
-        found[name] = np.asarray(matrix)
-        if graph.columns and name not in (graph.read_out, graph.bias):
-            found[name] = found[name].T
-    return found
 
 
 def _bend(

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wideproof.certificates import growth
+from wideproof.certificates import growth, lengths
 from wideproof.certificates.attempt import Attempt, Obstacle
 from wideproof.certificates.certificate import Certificate, Start
 from wideproof.certificates.certifying import certify, scored
@@ -119,8 +119,7 @@ def enter(run: Run, attempt: Attempt) -> Attempt:
     made = attempt.certificate
     if made is None or made.theorem not in ("basin", "epochs", "sampling"):
         return attempt
-    squares = (np.sum(np.square(np.asarray(run.params[k], float) - made.params[k])) for k in run.network.trained_names)
-    apart, d = math.sqrt(sum(float(s) for s in squares)), float(made.claims["d"])
+    apart, d = lengths.distance(run.network.trained_names, run.params, made.params), float(made.claims["d"])
     if not apart < 0.999 * d:
         reason = f"the run ends {apart:.3g} from the fit, and the theorem is about starts within {d:.3g}"
         return dataclasses.replace(

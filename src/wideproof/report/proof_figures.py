@@ -126,9 +126,12 @@ def ratio_figure(proof: Proof) -> Figure | None:
     values = [0.5, *(ratio.h for ratio in known)]
     if anchored:
         moved = proof.polished is not None and proof.polished.steps > 0
-        name = f"h = {shown(last, 3)} {'after polishing' if moved else 'at the end'}"
+        name = f"h = {shown(last, 3)} {'after polishing' if moved else 'before' if proof.before else 'at the end'}"
         end = proof.run.step if proof.run is not None else known[-1].step
-        axes.plot([known[-1].step, end], [known[-1].h, last], color=POLISHED, lw=1.2, ls=":")
+        if proof.before:
+            end = 0
+        else:
+            axes.plot([known[-1].step, end], [known[-1].h, last], color=POLISHED, lw=1.2, ls=":")
         axes.plot([end], [last], "D", color=POLISHED, ms=6, label=name, clip_on=False, zorder=4)
         values.append(last)
     _steps(axes, proof.run.step if proof.run is not None else known[-1].step)
@@ -199,7 +202,7 @@ def _loss_caption(proof: Proof) -> str:
         )
     if proof.proved:
         told = "at every step from the first, without end, the loss is on or below the line."
-        if proof.start is None:
+        if proof.start is None and not proof.before:
             told = "from there on, with the certified step size, it stays on or below the line."
         parts.append(f"Green is a theorem: {told}")
         if polished:
@@ -292,6 +295,10 @@ def _draw_training(axes: Axes, proof: Proof) -> None:
     if proof.proved and proof.start is not None and proof.start.batches is None and proof.verdict is not None:
         bound = 0.5 * np.square([row[3] for row in proof.verdict.course]) - least
         axes.plot(*_positive(np.arange(len(bound)), bound), color=PROVEN, lw=3.6, alpha=0.45, zorder=1,
+                  label="proven bound")  # fmt: skip
+    found = proof.attempt.descent
+    if proof.proved and proof.before and found is not None:
+        axes.plot(*_positive(run.steps, found.bound(run.steps)), color=PROVEN, lw=3.6, alpha=0.45, zorder=1,
                   label="proven bound")  # fmt: skip
     if proof.predicted is not None:
         steps, predicted = _positive(proof.predicted[0], scale * np.asarray(proof.predicted[1], float) - least)
