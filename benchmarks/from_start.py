@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,7 +143,7 @@ def networks(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     print(f"{'network':16} {'act':8} {'n':>3} {'batch':>5} {'width':>5} {'depth':>5} {'K':>5} {'bits':>9} {'eps':>8} "
           f"{'off':>8} {'growth':>7} {'true':>6} {'train':>6} {'claim':>6} {'verify':>6}  proved")  # fmt: skip
-    for case in cases():
+    for case in (case for case in cases() if options.only in (None, case.network)):
         began = time.perf_counter()
         run = trained(case)
         at = time.perf_counter()
@@ -211,10 +212,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("networks", "cost"))
     parser.add_argument("--turns", type=int, default=8, help="power iterations for the true growth")
+    parser.add_argument("--only", help="this network; the rows of the others stay as they are")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     rows = {"networks": networks, "cost": cost}[options.part](options)
-    write_json(options.out or RESULTS / f"from-start-{options.part}.json", {"machine": machine(), "rows": rows})
+    place = options.out or RESULTS / f"from-start-{options.part}.json"
+    kept = json.loads(place.read_text())["rows"] if options.only and place.exists() else []
+    kept = [row for row in kept if row["network"] != options.only]
+    write_json(place, {"machine": machine(), "rows": [*kept, *rows]})
 
 
 if __name__ == "__main__":

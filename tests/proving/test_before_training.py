@@ -11,7 +11,7 @@ from wideproof.certificates import scale_needed
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
 from wideproof.proving import Predictor, choose
-from wideproof.report import proof_figures
+from wideproof.report import proof_figures, proof_sentences
 from wideproof_verify import verify
 
 pytestmark = pytest.mark.xdist_group("before training")  # one compiled network serves all
@@ -31,14 +31,16 @@ def test_ten_layers_are_proved_before_training(proof):
     assert proof.start is None
     assert proof.polished is None
     assert proof.run.step == 64
-    assert proof.headline.startswith("Proved: from the initial weights, gradient descent fits all 20 rows of digits")
+    words = "Proved: from the initial weights, before any training, gradient descent fits all 20 rows of digits"
+    assert proof.headline.startswith(words)
+    assert any("lazy training" in note for note in proof.notes)
     claims, made = proof.certificate.claims, proof.certificate
     assert all(np.array_equal(made.params[name], weight) for name, weight in proof.run.initial.items())
     assert made.about["anchor"] == "the initial weights"
     assert claims["eta"] == proof.run.step_size
     assert verify(proof.folder / "certificate").answer == "proved"
     assert proof.to_dict()["before_training"]
-    assert "before any training" in str(proof)
+    assert "before any training" in dict(proof_sentences.meaning(proof))["From which weights"]
 
 
 def test_the_scale_is_twice_the_smallest(proof):

@@ -37,6 +37,10 @@ from wideproof.proving.estimates import Estimate, leave_out, score
 
 SPHERES = tuple(f"{first},sphere({r})" for first in ("standardize", "whiten") for r in (4, 8, 16))
 SHARPER = ("standardize,sphere(32)", "whiten,sphere(64)", "standardize,lift,sphere(2)", "whiten,lift,sphere(4)")
+LAZY = (
+    "nothing is random, and at a large scale the weights hardly move (lazy training), so the proof says more about the "
+    "linear model around the start than about the network"
+)
 FOLDS = {
     "images": (
         Candidate("conv-residual", "softplus", 2, "standardize,unit"),
@@ -180,6 +184,8 @@ def choose(
     if isinstance(made, FullyConnected) and made.start == POSITIVE:
         made = _with_scale(made, own, best.candidate.preparation)
         largest *= (made.start_scale or 1.0) ** 2
+    if isinstance(made, FullyConnected) and made.start_scale is not None:
+        notes.append(f"{made.start} start: {LAZY}")
     laws = list(made.laws().values())
     most = 2048 if not fast else MOST_STEPS
     weights, units = sum(math.prod(law.shape) for law in laws), sum(law.shape[0] for law in laws[:-1])

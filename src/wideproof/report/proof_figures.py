@@ -126,7 +126,9 @@ def ratio_figure(proof: Proof) -> Figure | None:
     values = [0.5, *(ratio.h for ratio in known)]
     if anchored:
         moved = proof.polished is not None and proof.polished.steps > 0
-        name = f"h = {shown(last, 3)} {'after polishing' if moved else 'before' if proof.before else 'at the end'}"
+        name = (
+            f"h = {shown(last, 3)} {'after polishing' if moved else 'at the start' if proof.before else 'at the end'}"
+        )
         end = proof.run.step if proof.run is not None else known[-1].step
         if proof.before:
             end = 0
@@ -330,7 +332,7 @@ def _draw_bound(axes: Axes, proof: Proof) -> None:
     axes.set_xticks([0, far], ["0", shown(int(far) if far < 1e5 else far, 2)])
     axes.get_xticklabels()[-1].set_horizontalalignment("right")
     axes.set_title("proven bound" if proof.proved else "bound, if verified")
-    axes.set_xlabel("steps from there on")
+    axes.set_xlabel("training step" if proof.before else "steps from there on")
     if found.steps:
         axes.plot([found.steps], [found.bound(found.steps)], "o", color=PROVEN, ms=5)
         text = f"≤ {shown(found.epsilon, 2)} after\n{counted(found.steps, 'step')}"
@@ -359,7 +361,8 @@ def _lengths(proof: Proof) -> list[tuple[str, float, str]]:
     if proof.polished is not None and proof.polished.steps:
         found.append(("moved by polishing", proof.polished.moved, POLISHED))
     if proof.attempt.descent is not None:
-        found.append(("may still move, at most", proof.attempt.descent.radius, PROVEN))
+        still = "may move in all, at most" if proof.before else "may still move, at most"
+        found.append((still, proof.attempt.descent.radius, PROVEN))
     return [(name, value, colour) for name, value, colour in found if 0 < value < np.inf]
 
 

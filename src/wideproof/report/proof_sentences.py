@@ -69,7 +69,7 @@ def _weights(proof: Proof) -> str:
     """Say which weights, and how far polishing moved them in units of their length."""
     polished = proof.polished
     moved = proof.run is not None and proof.run.step and not proof.before
-    plain = "the trained weights" if moved else "the initial weights"
+    plain = "the trained weights" if moved else "the initial weights" + ", before any training" * proof.before
     if polished is None or not polished.steps or proof.run is None:
         return proof.given or plain
     trained = [np.asarray(proof.run.params[key], float) for key in proof.network.trained_names]
