@@ -8,7 +8,9 @@ from wideproof.certificates.jacobians import pull, push
 from wideproof.certificates.lengths import distance
 from wideproof.certificates.nearest import nearest, pulled
 from wideproof.certificates.passes import run
-from wideproof.networks import ConvResidual, FullyConnected
+from wideproof.networks import ConvResidual, FullyConnected, get_activation
+
+TANH = get_activation("tanh")
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -27,7 +29,7 @@ def test_push_and_pull_are_the_jacobian_and_its_transpose(name):
 
 
 @pytest.mark.parametrize(
-    "network", [FullyConnected(4, 40, 2, "tanh", outputs=2), ConvResidual(2, 4, 16, 2, activation="tanh")]
+    "network", [FullyConnected(4, 40, 2, TANH, outputs=2), ConvResidual(2, 4, 16, 2, activation=TANH)]
 )
 def test_the_nearest_fit_is_a_fit_and_normal(network):
     """At the end the residual is zero, and the way back to the start is a combination of the Jacobian's rows."""

@@ -11,11 +11,12 @@ from wideproof.certificates import doubled, positive
 from wideproof.errors import InputError
 from wideproof.kernels import gram, limit_gram
 from wideproof.kernels.closed import closed_gram
-from wideproof.networks import Described, FullyConnected, from_config, to_config
+from wideproof.networks import Described, FullyConnected, from_config, get_activation, to_config
 from wideproof.networks.starts import scale_of, written
 from wideproof.training import Run, resume, train
 
-DEEP = FullyConnected(4, 6, 3, "tanh", start="positive(2.5)")
+TANH = get_activation("tanh")
+DEEP = FullyConnected(4, 6, 3, TANH, start="positive(2.5)")
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_a_start_is_stored_in_one_way(given, stored, scale):
                                    "positive(inf)", "positive(nan)", "normal(2)"])  # fmt: skip
 def test_what_is_no_start(given):
     with pytest.raises(InputError, match=r"the start is normal, positive or positive\(A\)"):
-        FullyConnected(3, 4, 2, "tanh", start=given)
+        FullyConnected(3, 4, 2, TANH, start=given)
 
 
 def test_the_weights_are_those_of_the_formula():
@@ -43,7 +44,7 @@ def test_the_weights_are_those_of_the_formula():
     for name in ("W2", "W3"):
         np.testing.assert_array_equal(drawn[name], np.sqrt(6) * np.eye(6))
     np.testing.assert_array_equal(drawn["a"], np.full(6, 2.5))
-    helper = positive(FullyConnected(4, 6, 3, "tanh"), 2.5)
+    helper = positive(FullyConnected(4, 6, 3, TANH), 2.5)
     assert all(np.array_equal(helper[name], drawn[name]) for name in drawn)
     assert DEEP.init(0, "float32")["W2"].dtype == np.float32
 
@@ -61,7 +62,7 @@ def test_there_is_no_limit_but_the_start_itself():
 
 
 def test_the_doubled_start_is_drawn_whatever_the_network_starts_from():
-    plain = FullyConnected(4, 6, 2, "tanh")
+    plain = FullyConnected(4, 6, 2, TANH)
     one, other = doubled(plain, 3), doubled(dataclasses.replace(plain, start="positive"), 3)
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
@@ -82,9 +83,9 @@ def test_descriptions_keep_it():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: FullyConnected(3, 4, 2, "tanh", outputs=2, start="positive"), "with one output, got 2 outputs"),
+        (lambda: FullyConnected(3, 4, 2, TANH, outputs=2, start="positive"), "with one output, got 2 outputs"),
         (lambda: FullyConnected(3, 4, 2, start="positive"), "0 at 0, as tanh or erf, got softplus"),
-        (lambda: FullyConnected(3, 4, 2, "relu", start="positive"), "smooth activation .* got relu"),
+        (lambda: FullyConnected(3, 4, 2, get_activation("relu"), start="positive"), "smooth activation .* got relu"),
         (lambda: wp.build("residual", (3,), (), width=4, depth=2, start="positive"), "residual has no option start"),
         (lambda: wp.build("deep-relu", (3,), (), width=4, depth=2, start="positive"), "deep-relu has no option start"),
     ],

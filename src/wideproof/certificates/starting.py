@@ -160,10 +160,11 @@ def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
     y = scored(network, data.y).reshape(data.n, -1)
     batches = batches_of(run)
     loss = float(objective.value(jnp.asarray(outputs), jnp.asarray(y)))
-    start, obstacle = _start(run, batches, 1e-7)
+    slack = 1e-6 + 1e-4 * abs(loss)  # what the ball around the end may add
+    steep = float(np.abs(growth.slopes(objective, outputs, y)).sum()) / (data.n if objective.reduction == "mean" else 1)
+    start, obstacle = _start(run, batches, 1e-7, slack / max(steep, 1e-300))
     if start is None:
         return Attempt(None, None, obstacle)
-    slack = 1e-6 + 1e-4 * abs(loss)  # what the ball around the end may add
     claims: dict[str, Any] = {"loss": loss + slack}
     margin = _margin(outputs, y) if data.task != "regression" and network.data_kind != "sequences" else -math.inf
     if margin > 2 * slack:
@@ -218,8 +219,10 @@ def _require_followable(run: Run) -> None:
         )
 
 
-def _start(run: Run, batches: np.ndarray | None, distance: float) -> tuple[Start | None, Obstacle | None]:
-    """Return the start with its hints, or what is in the way."""
+def _start(
+    run: Run, batches: np.ndarray | None, distance: float, outputs: float = math.inf
+) -> tuple[Start | None, Obstacle | None]:
+    """Return the start with its hints, or what is in the way; outputs at the end may be off by `outputs`."""
     network, data = run.network, run.data
     y = scored(network, data.y)
     rows = y.size if batches is None else y.size // data.n * batches.shape[1]
@@ -230,7 +233,7 @@ def _start(run: Run, batches: np.ndarray | None, distance: float) -> tuple[Start
     found = growth.follow(
         network.graph, initial, data.x, y, run.recipe.objective, run.step_size, run.step, batches
     )  # fmt: skip
-    room = min(distance, found.nearest / 16)
+    room = min(distance, found.nearest / 16, outputs / found.reach)
     bits = found.to_go() + math.log2(2 * run.step / room) + SPARE if room > 0 else np.array([math.inf])
     if not bits.max() <= MOST_BITS:
         reason = f"an error may grow by {found.bits:.0f} bits in {run.step} steps, and at most {MOST_BITS} are followed"
