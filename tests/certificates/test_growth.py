@@ -69,7 +69,7 @@ def test_the_plan_is_near_what_was_measured():
     rows = [row for row in json.loads(MEASURED.read_text())["rows"] if "counts" in row]
     planned = [growth.step_seconds(growth.Work(**row["counts"]), [row["hint"]])[0] for row in rows]
     ratios = np.array(planned) / [row["seconds"] for row in rows]
-    assert len(rows) >= 30
+    assert len(rows) >= 18
     assert ((ratios > 1 / 3) & (ratios < 3)).all(), ratios.round(2)
     for bits in (53, 100, 192):
         own = [ratio for ratio, row in zip(ratios, rows, strict=True) if row["bits"] == bits]

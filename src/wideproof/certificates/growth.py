@@ -29,9 +29,9 @@ from wideproof.training.objective import Objective
 
 FLOOR = 0.05  # of the mean square of the residuals, the least weight of an example
 # Seconds of a step for every two layers, product, product of pairs, norm's cubed size, unit, and weight (`Work`).
-PLAIN = (0.006, 1e-10, 1e-10, 3e-10, 6e-8, 0.0)
-DOUBLE = (0.0, 1e-9, 0.0, 0.0, 3.6e-7, 0.0)
-BALLS = (0.0, 2.5e-9, 0.0, 0.0, 9e-6, 0.0)
+PLAIN = (4e-3, 1e-9, 1e-10, 1.2e-10, 6e-8, 5e-8)
+DOUBLE = (3e-3, 1e-9, 0.0, 0.0, 3.6e-7, 1.5e-7)
+BALLS = (3e-3, 5e-9, 0.0, 0.0, 1.4e-5, 5e-6)
 FLOAT64, DOUBLED = 34, 76  # bits that float64 and double-double have to offer, about
 BATCHES = 512  # the same for batches
 SAMPLES = 24  # steps at which the growth is measured; between them the share of the residual is interpolated
@@ -227,7 +227,7 @@ class Work(NamedTuple):
     layers : how many nodes there are.
     passes : products forward, back for every output, and of gradients. `pairs` : those of the Gram matrix.
     norms : cubed sizes of the matrices whose norms are taken.
-    units : values of activations. `weights` : entries of all matrices, at every use.
+    units : values of activations. `weights` : entries of all matrices.
     """
 
     layers: int
@@ -247,7 +247,8 @@ def work_of(graph: Graph, params: Mapping[str, np.ndarray], rows: int) -> Work:
     80.0
     """
     graph = graph.unrolled
-    passes = pairs = units = norms = weights = 0.0
+    passes = pairs = units = norms = 0.0
+    weights = {t.weight: float(np.size(params[t.weight or ""])) for _, t in graph.terms()}
     columns = rows * graph.outputs * len(graph.sites)
     for k, t in graph.terms():
         matrix, places = graph.matrix(params, t.weight or ""), math.prod(graph.grids[k])
@@ -256,8 +257,7 @@ def work_of(graph: Graph, params: Mapping[str, np.ndarray], rows: int) -> Work:
         pairs += columns**2 * (out + fan_in)
         norms += min(fan_in, rows * places) ** 3 + min(out, rows * places) ** 3
         units += out * places * rows
-        weights += matrix.size
-    return Work(len(graph.layers), passes, pairs, norms + columns**3, units, weights)
+    return Work(len(graph.layers), passes, pairs, norms + columns**3, units, sum(weights.values()))
 
 
 def step_seconds(work: Work, bits: Sequence[float] | np.ndarray) -> np.ndarray:
