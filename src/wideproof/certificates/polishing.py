@@ -76,7 +76,7 @@ def fit_read_out(
     start, residuals = weights, [float(np.linalg.norm(features @ weights.T - targets))]
     for _ in range(steps):
         error = features @ weights.T - targets
-        there = weights - scipy.linalg.chosolve(factors, error, check_finite=False).T @ features
+        there = weights - scipy.linalg.cho_solve(factors, error, check_finite=False).T @ features
         residuals.append(float(np.linalg.norm(features @ there.T - targets)))
         if not residuals[-1] < residuals[-2]:
             residuals.pop()
