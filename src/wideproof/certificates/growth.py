@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from wideproof.certificates.anchor import gram
 from wideproof.certificates.enclosure import exact
@@ -238,7 +239,7 @@ class Work(NamedTuple):
     weights: float
 
 
-def work_of(graph: Graph, params: Mapping[str, np.ndarray], rows: int) -> Work:
+def work_of(graph: Graph, params: Mapping[str, ArrayLike], rows: int) -> Work:
     """Count what a step on `rows` examples is made of.
 
     >>> from wideproof.networks import FullyConnected
@@ -248,7 +249,7 @@ def work_of(graph: Graph, params: Mapping[str, np.ndarray], rows: int) -> Work:
     """
     graph = graph.unrolled
     passes = pairs = units = norms = 0.0
-    weights = {t.weight: float(np.size(params[t.weight or ""])) for _, t in graph.terms()}
+    weights = {t.weight: float(np.size(np.asarray(params[t.weight or ""]))) for _, t in graph.terms()}
     columns = rows * graph.outputs * len(graph.sites)
     for k, t in graph.terms():
         matrix, places = graph.matrix(params, t.weight or ""), math.prod(graph.grids[k])
@@ -278,7 +279,7 @@ def step_seconds(work: Work, bits: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 def seconds_to_follow(
-    graph: Graph, params: Mapping[str, np.ndarray], rows: int, bits: Sequence[float] | np.ndarray
+    graph: Graph, params: Mapping[str, ArrayLike], rows: int, bits: Sequence[float] | np.ndarray
 ) -> float:
     """Return about how long a verifier takes to follow steps on `rows` examples each, with so many bits at each.
 
