@@ -41,6 +41,9 @@ AFTER: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+WORK = 40_000_000_000  # products of a layer in the run that confirms a proof
+
+
 def trained(network: Network, data: AnyDataset, steps: int) -> tuple[dict[str, np.ndarray], Attempt, bool]:
     """Train for a while; certify there, or after polishing."""
     run = wp.train(network, data, wp.Recipe(steps=steps, target_loss=1e-4))
@@ -105,6 +108,7 @@ def confirmed(attempt: Attempt, steps: int) -> str:
     scale, known, x, y = node.scale, node.activation.known, made.x, made.y
     value, slope = known.value, known.slope
     path, rho, both = 0.0, found.rho, "a" in made.graph.trained
+    steps = max(100, min(steps, WORK // (w.size * len(x))))
     for k in range(steps):
         z = x @ w.T
         hidden = scale * value(z)
@@ -162,7 +166,7 @@ def before(options: argparse.Namespace) -> list[dict[str, Any]]:
             widths += [w for w in found.widths if w is not None]
             best = found.attempts[0] or best
             least = min(least, min(t.h for t in found.tried))
-            found = width_needed(network, data, seeds=(seed,), largest=largest)
+            found = width_needed(network, data, seeds=(seed,), largest=found.widths[0] or largest)
             either += [w for w in found.widths if w is not None]
             other = found.attempts[0] or other
         shown, both = (f"{min(w)} to {max(w)}" if w else f"none up to {largest}" for w in (widths, either))
@@ -177,6 +181,7 @@ def before(options: argparse.Namespace) -> list[dict[str, Any]]:
                      "widths_with_theorem_4": either,
                      "least_h": least, "verdict": verdict, "descent": ran,
                      "seconds": time.perf_counter() - start})  # fmt: skip
+        save(options, rows)
         print(f"{name:34} {activation:10} {'+'.join(layers):14} {depth:5} {shown:24} {both:24} {verdict:10} "
               f"{rows[-1]['seconds']:7.0f}  {ran}", flush=True)  # fmt: skip
     return rows
@@ -216,7 +221,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     print(machine())
-    rows = {"after": after, "before": before, "cost": cost}[options.part](options)
+    save(options, {"after": after, "before": before, "cost": cost}[options.part](options))
+
+
+def save(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    """Write the rows that there are; a part of the cases only where a file is named."""
     if options.json or not options.only:
         path = options.json or RESULTS / f"certificates-{options.part}.json"
         write_json(

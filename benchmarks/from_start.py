@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,11 +25,12 @@ from peers.common import RESULTS, machine, write_json
 import wideproof as wp
 from wideproof.certificates import growth
 from wideproof.certificates.certifying import certify
-from wideproof.certificates.starting import batches_of
+from wideproof.certificates.starting import batches_of, certify_run
 from wideproof.data import AnyDataset, Dataset
 from wideproof.precision import double
 from wideproof.proving import follow
 from wideproof.training import Run
+from wideproof_verify import verify
 
 
 def digits(limit: int, prepare: str, kind: Any = None) -> AnyDataset:
@@ -142,7 +145,7 @@ def networks(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     print(f"{'network':16} {'act':8} {'n':>3} {'batch':>5} {'width':>5} {'depth':>5} {'K':>5} {'bits':>9} {'eps':>8} "
           f"{'off':>8} {'growth':>7} {'true':>6} {'train':>6} {'claim':>6} {'verify':>6}  proved")  # fmt: skip
-    for case in cases():
+    for case in (case for case in cases() if options.only in (None, case.network)):
         began = time.perf_counter()
         run = trained(case)
         at = time.perf_counter()
@@ -172,9 +175,54 @@ def networks(options: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
+HINTS = {53: 20.0, 100: 60.0, 192: 90.0}  # bits that make a verifier take this arithmetic
+
+
+def one_step(run: Run, hint: float) -> tuple[float, int]:
+    """Return a verifier's CPU seconds for a step if so many bits are asked for, and the bits it took."""
+    made = certify_run(run).certificate
+    assert made is not None
+    assert made.start is not None
+    taken, few, many = [], 1, 3
+    for steps in (few, few, many):  # tables of the activation are made in the first
+        start = dataclasses.replace(made.start, steps=steps, bits=(hint,) * steps, distance=1e3)
+        with tempfile.TemporaryDirectory() as folder:
+            place = dataclasses.replace(made, start=start, claims={"loss": 1e9}).save(Path(folder) / "c")
+            began = time.process_time()
+            verdict = verify(place)
+        assert verdict.answer == "proved", verdict.reason
+        taken.append(time.process_time() - began)
+    return (taken[2] - taken[1]) / (many - few), verdict.course[-1][1]
+
+
+def arithmetics() -> Iterator[dict[str, Any]]:
+    """Yield seconds of one step in each arithmetic, over networks, rows, widths and depths."""
+    grid: list[tuple[str, dict[str, Any], AnyDataset]] = [
+        ("fully-connected", {"width": width, "depth": depth, "activation": "erf"}, sphere(n, 50))
+        for n, width, depth in ((25, 64, 1), (100, 64, 2), (25, 256, 2), (100, 128, 2), (50, 128, 4))
+    ]
+    grid += [
+        ("deep-relu", {"width": 128, "depth": 3}, sphere(20, 50)),
+        ("conv-residual", {"width": 16, "depth": 2, "activation": "tanh"}, digits(10, "standardize,unit", "images")),
+    ]
+    for name, options, data in grid:
+        network = wp.build(name, data.input_shape, data.target_shape, **options)
+        run = wp.train(network, data, wp.Recipe(steps=3))
+        for hint in HINTS.values():
+            seconds, used = one_step(run, hint)
+            yield {"network": name, **options, "n": data.n, "steps": 1, "hint": hint, "bits": used, "seconds": seconds,
+                   "planned": growth.seconds_to_follow(network.graph, run.initial, data.n, [hint]),
+                   "counts": growth.work_of(network.graph, run.initial, data.n)._asdict()}  # fmt: skip
+
+
 def cost(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Seconds a step of the verifier against rows, width and depth; the exponents, and what the planner says."""
     rows = []
+    for row in arithmetics():
+        rows.append(row)
+        size = f"n {row['n']:4} width {row['width']:5} depth {row.get('depth', 1)}"
+        times = f"{row['seconds'] * 1000:7.1f} ms a step, planned {row['planned'] * 1000:7.1f} ms"
+        print(f"{row['network']:16} {size}: {row['bits']:4} bits, {times}", flush=True)
     grid = [(n, 256, 1) for n in (25, 50, 100, 200, 400, 800)] + [(100, m, 1) for m in (64, 128, 512, 1024)]
     grid += [(100, 256, d) for d in (2, 3, 4)] + [(n, 128, 2) for n in (50, 200)] + [(100, m, 2) for m in (64, 512)]
     for n, width, depth in grid:
@@ -197,7 +245,11 @@ def cost(options: argparse.Namespace) -> list[dict[str, Any]]:
                         ("depth", {"n": 100, "width": 256}),
                         ("steps", {"n": 100, "width": 256, "depth": 1})):  # fmt: skip
         own = [
-            r for r in rows if all(r.get(k) == v for k, v in fixed.items()) and (name == "steps" or r["steps"] == 10)
+            r
+            for r in rows
+            if "hint" not in r
+            and all(r.get(k) == v for k, v in fixed.items())
+            and (name == "steps" or r["steps"] == 10)
         ]
         x, y = np.log([r[name] for r in own]), np.log([r["seconds"] for r in own])
         slope = np.polyfit(x, y, 1)[0]
@@ -211,10 +263,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("networks", "cost"))
     parser.add_argument("--turns", type=int, default=8, help="power iterations for the true growth")
+    parser.add_argument("--only", help="this network; the rows of the others stay as they are")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     rows = {"networks": networks, "cost": cost}[options.part](options)
-    write_json(options.out or RESULTS / f"from-start-{options.part}.json", {"machine": machine(), "rows": rows})
+    place = options.out or RESULTS / f"from-start-{options.part}.json"
+    kept = json.loads(place.read_text())["rows"] if options.only and place.exists() else []
+    kept = [row for row in kept if row["network"] != options.only]
+    write_json(place, {"machine": machine(), "rows": [*kept, *rows]})
 
 
 if __name__ == "__main__":

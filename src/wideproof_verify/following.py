@@ -23,6 +23,8 @@ from wideproof_verify.near import Near
 from wideproof_verify.networks import Anchor
 from wideproof_verify.reading import Start
 
+SPARE = 4  # bits of a hint that double-double may miss before balls are taken
+
 
 class LostError(Exception):
     """The steps cannot be followed any further."""
@@ -68,16 +70,19 @@ def follow(net: Network, fixed: dict[str, np.ndarray], start: Start, x: np.ndarr
         lost, bits, clear = factor * apart + delta, 53, point.clear(point.anchor, speeds, radius)
         if not (lost <= arb(2) ** -start.bits[k] and clear):
             lacking = math.log2(max(float(above(delta)), 1e-300)) + start.bits[k]
-            bits = 100 if lacking < 44 else 128 + 32 * math.ceil(lacking / 32)
-            with ctx.workprec(max(bits, 128)):
-                eta = arb(start.step_size) * loss.factor(len(x), len(at))
-                state, apart = _rounded(here, bits)
-                others, _ = _rounded({name: Near(a) for name, a in fixed.items()}, bits)  # not in float64
-                anchor = Anchor(net, {**others, **state}, x[at], large=bits <= 100, keep=True)
-                seeds = loss.slopes(anchor.outputs, y[:, at])
-                after, delta = _stepped(state, anchor.differentiate(seeds).gradient(seeds), eta)
-                lost = factor * apart + delta
-                clear = point.clear(anchor, speeds, tube.off + apart)
+            wide = 128 + 32 * math.ceil(max(lacking, 44) / 32)
+            for bits in (100, wide) if lacking < 44 else (wide,):
+                with ctx.workprec(max(bits, 128)):
+                    eta = arb(start.step_size) * loss.factor(len(x), len(at))
+                    state, apart = _rounded(here, bits)
+                    others, _ = _rounded({name: Near(a) for name, a in fixed.items()}, bits)  # not in float64
+                    anchor = Anchor(net, {**others, **state}, x[at], large=bits <= 100, keep=True)
+                    seeds = loss.slopes(anchor.outputs, y[:, at])
+                    after, delta = _stepped(state, anchor.differentiate(seeds).gradient(seeds), eta)
+                    lost = factor * apart + delta
+                    clear = point.clear(anchor, speeds, tube.off + apart)
+                if clear and lost <= arb(2) ** (SPARE - start.bits[k]):
+                    break
         if not clear:
             raise LostError(
                 f"at step {k} of {start.steps} a pre-activation is so near 0 that its side is not known: "

@@ -23,7 +23,7 @@ from wideproof.certificates import (
 )
 from wideproof.certificates.basins import Ground, contract, find_basin
 from wideproof.certificates.certifying import scored
-from wideproof.certificates.polishing import pulled
+from wideproof.certificates.nearest import pulled
 from wideproof.data import Dataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected

@@ -11,7 +11,8 @@ from tests.certificates.making import fitted, residuals, signs, sphere
 from tests.certificates.rewriting import parts, put
 from tests.certificates.test_basins import blocked, ground, lie, made, through_zero
 from wideproof.certificates import certify_epochs, certify_orders, certify_sampling, polish
-from wideproof.certificates.stochastic import Constants, exponent, find_epochs, find_sampling
+from wideproof.certificates.batches import Constants
+from wideproof.certificates.stochastic import exponent, find_epochs, find_sampling
 from wideproof.data import Dataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected

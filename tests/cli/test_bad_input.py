@@ -183,6 +183,9 @@ def test_bad_arrays(cli, tmp_path, rows):
         (("--trained", "everything"), ("can train hidden, output", "got everything")),
         (("--filter-size", 3), ("fully-connected has no option filter_size", "it has .*width")),
         (("--network", "deep-relu", "--activation", "tanh"), ("deep-relu has no option activation",)),
+        (("--network", "residual", "--start", "positive"), ("residual has no option start",)),
+        (("--start", "positive"), ("needs a smooth activation that is 0 at 0", "got softplus")),
+        (("--activation", "tanh", "--start", "positive(0)"), (r"positive\(A\) with a number A > 0",)),
         (("--network", "elman-rnn", "--depth", 2, "--prepare", "none"), ("elman-rnn", "sequences")),
         (
             ("--network", "conv-residual", "--prepare", "none"),

@@ -54,6 +54,16 @@ def test_a_proof_with_all_its_files(cli, tmp_path):
 
 
 @pytest.mark.usefixtures("no_figures")
+def test_a_deep_network_is_proved_before_training(cli, tmp_path):
+    answer = cli("prove", "digits", "--classes", "0,1", "--limit", 12, "--prepare", "unit", "--width", 4, "--depth", 10,
+                 "--start", "positive", "--steps", 16, "--out", "proof", "--json")  # fmt: skip
+    found = json.loads(answer.out)
+    assert (answer.code, found["before_training"]) == (0, True), answer
+    assert "start=positive(" in found["network"]
+    assert verify(tmp_path / "proof" / "certificate").answer == "proved"
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_contradictions_are_proved_impossible(cli, tmp_path):
     (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
     answer = cli("prove", "clash.csv", "--network", "fully-connected", "--width", 32, "--out", "proof",

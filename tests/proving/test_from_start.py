@@ -10,7 +10,7 @@ import pytest
 import wideproof as wp
 from wideproof.certificates import certify_epochs, certify_from_start, certify_sampling, enter, polish
 from wideproof.errors import InputError
-from wideproof.proving import stages
+from wideproof.proving import beginning
 from wideproof.report import proof_figures
 from wideproof_verify import verify
 
@@ -82,7 +82,7 @@ def test_going_on_gives_the_same_certificate(proof):
 
 
 def test_what_takes_too_long_is_not_done_unasked(monkeypatch):
-    monkeypatch.setattr(stages, "AFFORDABLE", 0.0)
+    monkeypatch.setattr(beginning, "AFFORDABLE", 0.0)
     found = wp.prove(SPHERE, **SMALL)
     assert found.proved
     assert found.start is None

@@ -8,7 +8,7 @@ from wideproof.certificates.certificate import load_certificate as load_certific
 from wideproof.certificates.certifying import certify as certify
 from wideproof.certificates.classify import certify_classifier as certify_classifier
 from wideproof.certificates.inertia import certify_momentum as certify_momentum
-from wideproof.certificates.polishing import nearest as nearest
+from wideproof.certificates.nearest import nearest as nearest
 from wideproof.certificates.polishing import polish as polish
 from wideproof.certificates.polishing import polish_ridge as polish_ridge
 from wideproof.certificates.ridge import certify_ridge as certify_ridge

@@ -21,9 +21,10 @@ from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.attempt import Attempt, Level, Obstacle
 from wideproof.certificates.certificate import Certificate
 from wideproof.certificates.certifying import scored
+from wideproof.certificates.lengths import length
 from wideproof.certificates.lipschitz import lipschitz
+from wideproof.certificates.nearest import nearest, pulled
 from wideproof.certificates.obstacles import contradiction, kink, no_eigenvalue
-from wideproof.certificates.polishing import nearest, pulled
 from wideproof.certificates.squared_loss import steps_to
 from wideproof.data import AnyDataset
 from wideproof.data.repeats import Distinct, distinct
@@ -318,21 +319,17 @@ def _from_start(ground: Ground, start: Mapping[str, ArrayLike], options: dict[st
         raise InputError("the start differs from the anchor in weights that are not trained")
     gap = {name: begun[name] - ground.params[name] for name in graph.trained}
     found = nearest(network, ground.params | begun, ground.groups.x, ground.groups.y, start=ground.params, steps=1)
-    d = _length(gap) * UP
+    d = length(gap) * UP
     if found is None:
         return ground.failed(d, 0.5)
     back = pulled(network, ground.params, ground.groups.x, found.normal)
-    t = _length({name: gap[name] - back[name] for name in graph.trained}) * (1 + 1e-6) + 1e-11 * d
+    t = length({name: gap[name] - back[name] for name in graph.trained}) * (1 + 1e-6) + 1e-11 * d
     claims = find_basin(ground, d, along=t, **options)
     if claims is None:
         return ground.failed(d, 0.5)
     rows = found.normal.reshape(ground.groups.n, -1).T  # a verifier has outputs first
     claims |= {"t": t, "normal": rows.ravel().tolist()}
     return ground.attempt("basin", claims, _summary(ground, claims, "the stored start, next to"), begun)
-
-
-def _length(arrays: Mapping[str, np.ndarray]) -> float:
-    return math.sqrt(sum(float(np.square(a).sum()) for a in arrays.values()))
 
 
 def _summary(ground: Ground, claims: dict[str, Any], begun: str) -> str:

@@ -13,20 +13,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from wideproof.certificates.anchor import gram
 from wideproof.certificates.enclosure import exact
+from wideproof.certificates.jacobians import gains_of, pull
 from wideproof.certificates.passes import Pass, run
 from wideproof.certificates.tangents import operator_norms
-from wideproof.networks.graph import Graph
+from wideproof.networks.graph import Graph, Term
 from wideproof.training.losses import SquaredLoss
 from wideproof.training.objective import Objective
 
 FLOOR = 0.05  # of the mean square of the residuals, the least weight of an example
-STEP_SECONDS = (0.006, 1e-10, 3e-10, 6e-8)  # of a step: at least, a product, a norm's cubed size, a unit's activation
+# Seconds of a step for every two layers, product, product of pairs, norm's cubed size, unit, and weight (`Work`).
+PLAIN = (4e-3, 1e-9, 1e-10, 1.2e-10, 6e-8, 5e-8)
+DOUBLE = (3e-3, 1e-9, 0.0, 0.0, 3.6e-7, 1.5e-7)
+BALLS = (3e-3, 5e-9, 0.0, 0.0, 1.4e-5, 5e-6)
 FLOAT64, DOUBLED = 34, 76  # bits that float64 and double-double have to offer, about
 BATCHES = 512  # the same for batches
 SAMPLES = 24  # steps at which the growth is measured; between them the share of the residual is interpolated
@@ -41,11 +47,13 @@ class Growth:
     factors : $G_k$ for every step.
     steepest : $\eta \beta \|J\|^2$ at the sampled steps; beyond 2 errors grow at the edge of stability.
     nearest : for ReLU networks the smallest $|z|$ seen, relative to how fast it moves.
+    reach : how far all outputs at the end move at most, for weights that move by 1.
     """
 
     factors: np.ndarray
     steepest: np.ndarray
     nearest: float
+    reach: float
 
     @property
     def bits(self) -> float:
@@ -98,7 +106,7 @@ def follow(
         passed = run(graph, weights, x[at], tracked=False)
         seeds = slopes(objective, passed.outputs.mid, y[at])
         sizes[k] = np.linalg.norm(seeds)
-        gains = [np.einsum("nc,ncpm->npm", seeds, passed.gain(j).mid) for j in range(len(graph.layers))]
+        gains = gains_of(passed, seeds)
         if k in looks:
             bend, speeds = _bend(graph, weights, passed, seeds, gains)
             shares[k] = factor * bend / max(sizes[k], 1e-300)
@@ -109,13 +117,14 @@ def follow(
                 size = np.abs(passed.z[j].mid)
                 away = float(size.min(where=size > 0, initial=np.inf))  # 0: nothing is on before it
                 nearest = min(nearest, away / max(speeds[j], 1e-300))
-        for name, change in _gradient(graph, passed, seeds, gains).items():
+        for name, change in pull(passed, seeds, gains).items():
             weights[name] = weights[name] - factor * step_size * change.reshape(weights[name].shape)
     known = np.array(sorted(shares))
     logs = np.log(np.maximum([shares[k] for k in known], 1e-300))
     bends = step_size * np.exp(np.interp(np.arange(steps), known, logs)) * sizes
     upper = np.interp(np.arange(steps), known, [steep[k] for k in known])
-    return Growth(np.maximum(1 + bends, upper + bends - 1), np.array([steep[k] for k in known]), nearest)
+    reach = _reach(graph, weights, run(graph, weights, x, tracked=False))
+    return Growth(np.maximum(1 + bends, upper + bends - 1), np.array([steep[k] for k in known]), nearest, reach)
 
 
 def _curvature(objective: Objective) -> float:
@@ -139,23 +148,36 @@ def _columns(a: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return (a * weights[:, None, None]).reshape(-1, a.shape[-1]).T
 
 
-def _gradient(graph: Graph, passed: Pass, seeds: np.ndarray, gains: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the gradients in the shape of the arrays."""
-    found: dict[str, np.ndarray] = {}
-    parts = np.split(seeds, len(graph.sites), axis=1)
-    for name in graph.trained:
-        if name == graph.read_out:
-            read = [passed.values[k].mid.swapaxes(1, 2).reshape(len(seeds), -1) for k in graph.sites]
-            matrix = sum(part.T @ values for part, values in zip(parts, read, strict=True))
-        elif name == graph.bias:
-            matrix = sum(part.sum(axis=0) for part in parts)
-        else:
-            uses = [(k, passed.inputs[graph.read(k, t)].mid) for k, t in graph.uses(name)]
-            matrix = sum(graph.layers[k].scale * np.tensordot(gains[k], u, axes=((0, 1), (0, 1))) for k, u in uses)
-        found[name] = np.asarray(matrix)
-        if graph.columns and name not in (graph.read_out, graph.bias):
-            found[name] = found[name].T
-    return found
+def _tangents(
+    graph: Graph, params: Mapping[str, np.ndarray], passed: Pass, p: np.ndarray
+) -> tuple[dict[int, np.ndarray], list[np.ndarray], dict[tuple[int, Term], float]]:
+    """Return how fast values and pre-activations move with each trained array, and the norms of what these read."""
+    matrices = {name: exact(graph.matrix(params, name), False) for name in params if name != graph.bias}
+    omega = operator_norms(graph, {k: v for k, v in matrices.items() if k != graph.read_out}, False)
+    names = {name: k for k, name in enumerate(graph.trained)}
+    paths = {-1 - t: np.zeros(len(names)) for t in range(graph.times or 1)}
+    moves, reads = [], {}
+    for k, node in enumerate(graph.layers):
+        speed = np.zeros(len(names))
+        for t in node.terms:
+            if t.moves:
+                speed += omega[k, t] * paths[t.source]
+            if t.weight in names:
+                reads[k, t] = _norm(_columns(passed.inputs[graph.read(k, t)].mid, p))
+                speed[names[t.weight]] += reads[k, t]
+        skip = 0 if node.skip is None else paths[node.skip]
+        paths[k] = skip + node.scale * node.activation.known.lipschitz * speed
+        moves.append(speed)
+    return paths, moves, reads
+
+
+def _reach(graph: Graph, params: Mapping[str, np.ndarray], passed: Pass) -> float:
+    r"""Return $\|O\|$: how far the outputs move at most, for weights that move by 1."""
+    paths, _, _ = _tangents(graph, params, passed, np.ones(len(passed.outputs.mid)))
+    moved = _norm(graph.matrix(params, graph.read_out)) * np.sqrt(sum(np.square(paths[k]) for k in graph.sites))
+    sizes = {graph.read_out: math.sqrt(sum(float(np.square(passed.values[k].mid).sum()) for k in graph.sites)),
+             graph.bias: math.sqrt(len(passed.outputs.mid) * len(graph.sites))}  # fmt: skip
+    return float(np.linalg.norm(moved + [sizes.get(name, 0.0) for name in graph.trained]))
 
 
 def _bend(
@@ -164,21 +186,16 @@ def _bend(
     """Return N, and how fast pre-activations move."""
     sizes = np.linalg.norm(seeds, axis=1)
     p = np.sqrt(np.maximum(sizes, FLOOR * math.sqrt(float(np.square(sizes).mean())) + 1e-100))
-    matrices = {name: exact(graph.matrix(params, name), False) for name in params if name != graph.bias}
-    omega = operator_norms(graph, {k: v for k, v in matrices.items() if k != graph.read_out}, False)
     names = {name: k for k, name in enumerate(graph.trained)}
-    q, paths = np.zeros((len(names),) * 2), {-1 - t: np.zeros(len(names)) for t in range(graph.times or 1)}
+    q, (paths, moves, reads) = np.zeros((len(names),) * 2), _tangents(graph, params, passed, p)
     speeds: list[float] = []
     for k, node in enumerate(graph.layers):
         known, own = node.activation.known, []
-        gain, speed = _norm(_columns(gains[k], 1 / p)), np.zeros(len(names))
+        gain, speed = _norm(_columns(gains[k], 1 / p)), moves[k]
         for t in node.terms:
-            if t.moves:
-                speed += omega[k, t] * paths[t.source]
             if t.weight in names:
                 u, w = passed.inputs[graph.read(k, t)].mid, names[t.weight]
-                size = _norm(_columns(u, p))
-                speed[w] += size
+                size = reads[k, t]
                 q[w] += node.scale * t.map.factor * gain * paths[t.source]
                 q[:, w] += node.scale * t.map.factor * gain * paths[t.source]
                 if t.source < 0 and len(graph.uses(t.weight)) == 1:
@@ -193,8 +210,6 @@ def _bend(
             flat = d.reshape(-1, d.shape[-1])
             forms = np.einsum("im,im->m", np.square(u @ u.T) @ flat, flat)
             q[w, w] += node.scale * min(0.0, math.sqrt(max(float(forms.max()), 0.0)) - most * size**2)
-        skip = 0 if node.skip is None else paths[node.skip]
-        paths[k] = skip + node.scale * known.lipschitz * speed
         speeds.append(float(np.linalg.norm(speed)) / float(p.min()))
     if graph.read_out in names:
         w = names[graph.read_out]
@@ -205,21 +220,36 @@ def _bend(
     return float(np.linalg.norm(q, 2)), speeds
 
 
-def seconds_to_follow(
-    graph: Graph, params: Mapping[str, np.ndarray], rows: int, bits: Sequence[float] | np.ndarray
-) -> float:
-    """Return about how long a verifier takes to follow steps on `rows` examples each, with so many bits at each.
+class Work(NamedTuple):
+    """What a verifier's step is made of.
 
-    Counted are products (forward, back for every output, gradients, the Gram matrix), norms and activations, at the
-    rates that were measured on one core (`benchmarks/from_start.py`). A step in double-double is taken beside one in
-    float64, which bounds the growth; and so is one in balls, where every number is an object.
+    Attributes
+    ----------
+    layers : how many nodes there are.
+    passes : products forward, back for every output, and of gradients. `pairs` : those of the Gram matrix.
+    norms : cubed sizes of the matrices whose norms are taken.
+    units : values of activations. `weights` : entries of all matrices.
+    """
+
+    layers: int
+    passes: float
+    pairs: float
+    norms: float
+    units: float
+    weights: float
+
+
+def work_of(graph: Graph, params: Mapping[str, ArrayLike], rows: int) -> Work:
+    """Count what a step on `rows` examples is made of.
 
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(3, 16, 1)
-    >>> 0.5 < seconds_to_follow(network.graph, network.init(0), 3, [20.0] * 100) < 1.0
-    True
+    >>> work_of(network.graph, network.init(0), 5).units
+    80.0
     """
+    graph = graph.unrolled
     passes = pairs = units = norms = 0.0
+    weights = {t.weight: float(np.size(np.asarray(params[t.weight or ""]))) for _, t in graph.terms()}
     columns = rows * graph.outputs * len(graph.sites)
     for k, t in graph.terms():
         matrix, places = graph.matrix(params, t.weight or ""), math.prod(graph.grids[k])
@@ -228,9 +258,34 @@ def seconds_to_follow(
         pairs += columns**2 * (out + fan_in)
         norms += min(fan_in, rows * places) ** 3 + min(out, rows * places) ** 3
         units += out * places * rows
-    at_least, product, cube, unit = STEP_SECONDS
-    plain = at_least * (1 + len(graph.layers)) / 2 + product * (passes + pairs) + cube * (norms + columns**3)
-    plain += unit * units
-    fine, balls = 10 * product * passes + 6 * unit * units, 25 * product * passes + 150 * unit * units
+    return Work(len(graph.layers), passes, pairs, norms + columns**3, units, sum(weights.values()))
+
+
+def step_seconds(work: Work, bits: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Return about how long a verifier takes for steps of this work, with so many bits each.
+
+    Every step is taken in float64, which bounds the growth; where that is not enough, once more in double-double or in
+    balls, where every number is an object. The rates were measured on one core (`benchmarks/from_start.py cost`).
+
+    >>> work = Work(layers=2, passes=4e6, pairs=1e6, norms=1e6, units=1e4, weights=2e4)
+    >>> float64, double, balls = step_seconds(work, [20.0, 60.0, 120.0])
+    >>> bool(float64 < double < balls)
+    True
+    """
     needed = np.asarray(bits, float)
-    return float(len(needed) * plain + (needed > FLOAT64).sum() * fine + (needed > DOUBLED).sum() * balls)
+    counts = np.array([(1 + work.layers) / 2, work.passes, work.pairs, work.norms, work.units, work.weights])
+    plain, double, balls = (float(counts @ rates) for rates in (PLAIN, DOUBLE, BALLS))
+    return plain + np.where(needed > DOUBLED, balls, np.where(needed > FLOAT64, double, 0.0))
+
+
+def seconds_to_follow(
+    graph: Graph, params: Mapping[str, ArrayLike], rows: int, bits: Sequence[float] | np.ndarray
+) -> float:
+    """Return about how long a verifier takes to follow steps on `rows` examples each, with so many bits at each.
+
+    >>> from wideproof.networks import FullyConnected
+    >>> network = FullyConnected(3, 16, 1)
+    >>> 0.2 < seconds_to_follow(network.graph, network.init(0), 3, [20.0] * 100) < 2.0
+    True
+    """
+    return float(step_seconds(work_of(graph, params, rows), bits).sum())

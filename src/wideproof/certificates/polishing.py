@@ -20,6 +20,7 @@ import numpy as np
 import scipy.linalg
 from jax.typing import ArrayLike
 
+from wideproof.certificates.lengths import distance, length
 from wideproof.kernels import gram
 from wideproof.networks import Network
 from wideproof.networks.base import gradient, linearize
@@ -110,7 +111,7 @@ def polish(
         matrix = np.asarray(gram(network, now, x).matrix)
         found = None
         for tried in _dampings(damping, float(np.trace(matrix)) / len(matrix)):
-            weights = _solve(matrix, best.ravel(), tried)
+            weights = solve(matrix, best.ravel(), tried)
             if weights is None:
                 continue
             direction = _pull(network, now, x, weights.reshape(best.shape))
@@ -127,8 +128,7 @@ def polish(
         damping = damping / 10 if fell < 0.75 else damping
         if fell > 0.5 and residuals[-1] < 1e-11 * (1 + float(np.linalg.norm(y))):
             break
-    moved = float(np.sqrt(sum(float(np.sum(np.square(now[name] - start[name]))) for name in trained)))
-    return Polished(now, tuple(residuals), moved)
+    return Polished(now, tuple(residuals), distance(trained, now, start))
 
 
 class Regularized(NamedTuple):
@@ -153,8 +153,8 @@ def regularized(
     gaps = {name: params[name] - weight for name, weight in centre.items()}
     back = _pull(network, params, x, error)
     gradient = {name: back[name] + decay * gap for name, gap in gaps.items()}
-    loss = float(np.square(error).sum()) / 2 + decay * _length(gaps) ** 2 / 2
-    return Regularized(loss, gradient, _length(gradient))
+    loss = float(np.square(error).sum()) / 2 + decay * length(gaps) ** 2 / 2
+    return Regularized(loss, gradient, length(gradient))
 
 
 @double
@@ -192,7 +192,7 @@ def polish_ridge(
         matrix = np.asarray(gram(network, now, x).matrix)
         pushed = _push(network, now, x, gradient)
         for alpha in (decay * factor * 4.0**k for k in range(-1 if factor > 1 else 0, 16)):
-            solved = _solve(matrix, pushed.ravel(), alpha)
+            solved = solve(matrix, pushed.ravel(), alpha)
             if solved is None:
                 continue
             back = _pull(network, now, x, solved.reshape(pushed.shape))
@@ -205,67 +205,7 @@ def polish_ridge(
         stalled = stalled + 1 if then.size > 0.9 * size and loss - then.loss <= 1e-12 * loss else 0
         factor, now, (loss, gradient, size) = alpha / decay, there, then
         sizes.append(size)
-    return Polished(now, tuple(sizes), _length({name: now[name] - start[name] for name in trained}), "ridge")
-
-
-def _length(arrays: Mapping[str, np.ndarray]) -> float:
-    return math.sqrt(sum(float(np.square(a).sum()) for a in arrays.values()))
-
-
-class Nearest(NamedTuple):
-    r"""A fit next to a start, $\theta_0 - z = J(z)^\top w$ to rounding; `normal` is w, a number per scored output."""
-
-    params: dict[str, np.ndarray]
-    normal: np.ndarray
-    residual: float
-
-
-@double
-def nearest(
-    network: Network,
-    params: Mapping[str, ArrayLike],
-    x: np.ndarray,
-    y: np.ndarray,
-    *,
-    start: Mapping[str, ArrayLike] | None = None,
-    steps: int = 30,
-) -> Nearest | None:
-    r"""Find the fit that is nearest to `params`, by $z \leftarrow \theta_0 - J^+ (J (\theta_0 - z) + r)$ at $z$.
-
-    Where that ends, $r = 0$ and $\theta_0 - z$ is normal to the set of fits. `None` where it does not end.
-
-    >>> from wideproof.networks import FullyConnected
-    >>> network = FullyConnected(input_dim=3, width=64, depth=1)
-    >>> found = nearest(network, network.init(0), np.eye(3), np.array([1.0, -1.0, 1.0]))
-    >>> found is not None and found.residual < 1e-12
-    True
-    """
-    first = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
-    now = {name: np.asarray(weight, np.float64) for name, weight in (start or params).items()}
-    x, best, settled = np.asarray(x, np.float64), None, math.inf
-    for _ in range(steps + 1):
-        error = _residual(network, now, x, y)
-        change = _push(network, now, x, {name: first[name] - now[name] for name in network.trained_names})
-        weights = _solve(np.asarray(gram(network, now, x).matrix), (change + error).ravel(), 0.0)
-        if weights is None or not np.isfinite(weights).all():
-            return None
-        size, normal = float(np.linalg.norm(error)), weights.reshape(error.shape)
-        best = Nearest(now, normal, size)
-        direction = _pull(network, now, x, normal)
-        there = now | {name: first[name] - direction[name] for name in network.trained_names}
-        moved = math.sqrt(sum(float(np.square(there[name] - now[name]).sum()) for name in network.trained_names))
-        if steps == 1 or (moved >= settled / 2 and settled < 1e-9):
-            return best
-        settled, now = moved, there
-    return best if settled < 1e-9 else None
-
-
-@double
-def pulled(
-    network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, weights: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Return the transposed Jacobian's product with `weights`."""
-    return _pull(network, params, np.asarray(x, np.float64), weights)
+    return Polished(now, tuple(sizes), distance(trained, now, start), "ridge")
 
 
 def _push(
@@ -294,7 +234,8 @@ def _dampings(last: float, typical: float) -> list[float]:
     return [last * 10.0**k for k in range(-1, 8)]
 
 
-def _solve(matrix: np.ndarray, r: np.ndarray, damping: float) -> np.ndarray | None:
+def solve(matrix: np.ndarray, r: np.ndarray, damping: float) -> np.ndarray | None:
+    """Solve a positive definite system, damped; `None` where it is not."""
     try:
         with warnings.catch_warnings():  # a bad step is damped until it helps, or not taken
             warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)

@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 
 from wideproof.certificates.attempt import Attempt, Level, Obstacle
 from wideproof.certificates.basins import DOWN, UP, Ground, prepare
+from wideproof.certificates.lengths import length
 from wideproof.certificates.polishing import regularized
 from wideproof.data import AnyDataset
 from wideproof.errors import InputError
@@ -112,7 +113,7 @@ def certify_ridge(
         return ground
     middle = _centre(ground, centre)
     gaps = {name: ground.params[name] - weight for name, weight in middle.items()}
-    size = _length(gaps)
+    size = length(gaps)
     slope = regularized(network, ground.params, data.x, data.y, decay, middle).size
     gamma = slope * (1 + 1e-6) + 1e-9 * (ground.anchor.S * ground.rho + decay * size)  # room for its rounding
     reach = (size + math.sqrt((ground.rho**2 + decay * size**2) / decay)) * (1 + 1e-7)
@@ -201,10 +202,6 @@ def _failed(
     other = () if centred else ("decay towards the initialization (`centre`)",)
     advice = (f"a decay of about {max(needed, bend):.2g}", *other, "take a wider network, or scale the targets down")
     return Attempt(a, None, Obstacle("decay", decay, max(needed, bend), reason, advice))
-
-
-def _length(arrays: Mapping[str, np.ndarray]) -> float:
-    return math.sqrt(sum(float(np.square(a).sum()) for a in arrays.values()))
 
 
 def _summary(ground: Ground, claims: dict[str, Any], centred: bool) -> str:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wideproof.certificates import growth
+from wideproof.certificates import growth, lengths
 from wideproof.certificates.attempt import Attempt, Obstacle
 from wideproof.certificates.certificate import Certificate, Start
 from wideproof.certificates.certifying import certify, scored
@@ -172,8 +172,7 @@ def enter(run: Run, attempt: Attempt) -> Attempt:
     made = attempt.certificate
     if made is None or made.theorem not in ("basin", "epochs", "sampling"):
         return attempt
-    squares = (np.sum(np.square(np.asarray(run.params[k], float) - made.params[k])) for k in run.network.trained_names)
-    apart, d = math.sqrt(sum(float(s) for s in squares)), float(made.claims["d"])
+    apart, d = lengths.distance(run.network.trained_names, run.params, made.params), float(made.claims["d"])
     if not apart < 0.999 * CLOSER * d:
         reason = f"the run ends {apart:.3g} from the fit, and the theorem is about starts within {d:.3g}"
         return dataclasses.replace(
@@ -210,10 +209,11 @@ def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
     y = scored(network, data.y).reshape(data.n, -1)
     batches = batches_of(run)
     loss = float(objective.value(jnp.asarray(outputs), jnp.asarray(y)))
-    start, obstacle = _start(run, batches, 1e-7)
+    slack = _slack(loss)
+    steep = float(np.abs(growth.slopes(objective, outputs, y)).sum()) / (data.n if objective.reduction == "mean" else 1)
+    start, obstacle = _start(run, batches, 1e-7, slack / max(steep, 1e-300))
     if start is None:
         return Attempt(None, None, obstacle)
-    slack = _slack(loss)
     claims: dict[str, Any] = {"loss": loss + slack}
     margin = _margin(outputs, y) if data.task != "regression" and network.data_kind != "sequences" else -math.inf
     if margin > 2 * slack:
@@ -268,8 +268,10 @@ def _require_followable(run: Run) -> None:
         )
 
 
-def _start(run: Run, batches: np.ndarray | None, distance: float) -> tuple[Start | None, Obstacle | None]:
-    """Return the start with its hints, or what is in the way."""
+def _start(
+    run: Run, batches: np.ndarray | None, distance: float, outputs: float = math.inf
+) -> tuple[Start | None, Obstacle | None]:
+    """Return the start with its hints, or what is in the way; outputs at the end may be off by `outputs`."""
     network, data = run.network, run.data
     y = scored(network, data.y)
     rows = y.size if batches is None else y.size // data.n * batches.shape[1]
@@ -280,7 +282,7 @@ def _start(run: Run, batches: np.ndarray | None, distance: float) -> tuple[Start
     found = growth.follow(
         network.graph, initial, data.x, y, run.recipe.objective, run.step_size, run.step, batches
     )  # fmt: skip
-    room = min(distance, found.nearest / 16)
+    room = min(distance, found.nearest / 16, outputs / found.reach)
     bits = found.to_go() + math.log2(2 * run.step / room) + SPARE if room > 0 else np.array([math.inf])
     if not bits.max() <= MOST_BITS:
         reason = f"an error may grow by {found.bits:.0f} bits in {run.step} steps, and at most {MOST_BITS} are followed"

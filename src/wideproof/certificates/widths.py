@@ -20,7 +20,7 @@ from wideproof.certificates.attempt import Attempt, Level
 from wideproof.certificates.basins import certify_basin
 from wideproof.certificates.certifying import certify
 from wideproof.certificates.lipschitz import lipschitz
-from wideproof.certificates.polishing import nearest
+from wideproof.certificates.nearest import nearest
 from wideproof.data import AnyDataset
 from wideproof.data.repeats import distinct
 from wideproof.errors import InputError
@@ -45,7 +45,8 @@ def doubled(network: FullyConnected, seed: int = 0, scale: float = 1.0) -> dict[
         raise InputError("the doubled start is for fully-connected networks with one output")
     if network.width % 2:
         raise InputError(f"the doubled start needs an even width, got {network.width}: take {network.width + 1}")
-    params = {name: np.array(weight) for name, weight in network.init(seed).items()}
+    drawn = dataclasses.replace(network, start="normal").init(seed)
+    params = {name: np.array(weight) for name, weight in drawn.items()}
     half = network.width // 2
     last = f"W{network.depth}"
     params[last][half:] = params[last][:half]
@@ -56,9 +57,8 @@ def doubled(network: FullyConnected, seed: int = 0, scale: float = 1.0) -> dict[
 def positive(network: FullyConnected, scale: float = 1.0) -> dict[str, np.ndarray]:
     r"""Return Chatterjee's start: $W_1 = 0$, $W_h = \sqrt m\, I$ behind it, all output weights $A$.
 
-    All hidden values are zero, so the outputs are, and only $W_1$ moves them at first: the Gram matrix is
-    $A^2 (c_\sigma \sigma'(0)^2)^H X X^\top$ for depth $H$, at every width. It is positive definite exactly if the
-    inputs are linearly independent. Nothing is random. (S. Chatterjee, arXiv 2203.16462.)
+    These are the weights of `FullyConnected(..., start="positive(A)")` (`networks.starts`), of a network with any
+    start: the Gram matrix is $A^2 (c_\sigma \sigma'(0)^2)^H X X^\top$ for depth $H$, at every width.
 
     Examples
     --------
@@ -67,13 +67,10 @@ def positive(network: FullyConnected, scale: float = 1.0) -> dict[str, np.ndarra
     >>> bool(np.all(network(start, np.eye(3)) == 0)), start["W2"].round(3).tolist(), start["a"].tolist()
     (True, [[1.414, 0.0], [0.0, 1.414]], [10.0, 10.0])
     """
-    if not isinstance(network, FullyConnected) or network.outputs != 1:
-        raise InputError("the positive start is for fully-connected networks with one output")
-    if network.activation.at_zero != 0 or network.activation.kinked:
-        raise InputError(f"the positive start needs a smooth activation that is 0 at 0, as tanh: {network.activation}")
-    root = np.sqrt(network.width) * np.eye(network.width)
-    layers = {f"W{h}": root.copy() for h in range(2, network.depth + 1)}
-    return {"W1": np.zeros((network.width, network.input_dim)), **layers, "a": np.full(network.width, float(scale))}
+    if not isinstance(network, FullyConnected):
+        raise InputError(f"the positive start is for fully-connected networks, got {network.name}")
+    made = dataclasses.replace(network, start=f"positive({float(scale)!r})")
+    return {name: np.array(weight) for name, weight in made.init().items()}
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,8 @@ def width_needed(
     r"""Find the smallest width at which convergence from the doubled start is certified, by Theorem 1 or Theorem 4.
 
     Raises the width of `network` until a proof passes and then bisects, with a fresh draw at each width: this takes
-    for granted that wider is easier, as it is up to the draw.
+    for granted that wider is easier, as it is up to the draw. The search is in float64; where it ends, the proof is
+    made at `level`, a little wider where rounding asks for that.
 
     Parameters
     ----------
@@ -158,7 +156,7 @@ def width_needed(
     attempts: list[Attempt | None] = []
     for seed in seeds:
 
-        def attempt(width: int, seed: int = seed) -> Attempt:
+        def attempt(width: int, level: Level = "float64", seed: int = seed) -> Attempt:
             wide = dataclasses.replace(network, width=width)
             about = {"anchor": "the doubled initialization", "seed": seed, "scale": scale}
             start = doubled(wide, seed, scale)
@@ -192,6 +190,11 @@ def width_needed(
                 break
             found = attempt(middle)
             low, high, best = (low, middle, found) if found.passed else (middle, high, best)
+        while best is not None and level != "float64":
+            best = attempt(high, level)
+            if best.passed:
+                break
+            high, best = min(largest, _even(int(1.01 * high) + 2)), best if high < largest else None
         widths.append(high if best is not None else None)
         attempts.append(best)
     return Needed(network, scale, tuple(seeds), tuple(widths), tuple(tried), tuple(attempts))

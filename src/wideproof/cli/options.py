@@ -56,6 +56,12 @@ ActivationName = Annotated[str | None, typer.Option(help="For the smooth network
 CRes = Annotated[float | None, typer.Option(help="Residual scale of Du et al. (default 0.5).")]
 ResidualScale = Annotated[float | None, typer.Option(help="Residual scale θ of Frei et al. (default 1/L).")]
 FilterSize = Annotated[int | None, typer.Option(help="Filter size of the convolution (default 3).")]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        help="For fully-connected: normal as in the paper, or positive(A), without randomness (tanh, erf; one output)."
+    ),
+]
 Trained = Annotated[str | None, typer.Option(help="Parts to train, as in hidden,output (default: the paper's).")]
 Reduction = Annotated[str, typer.Option(help="auto, half_sum or mean.")]
 

@@ -19,6 +19,7 @@ from wideproof.cli.options import (
     Limit,
     Missing,
     ResidualScale,
+    Start,
     Target,
     Task,
     Trained,
@@ -63,6 +64,7 @@ def prove_command(
     c_res: CRes = None,
     residual_scale: ResidualScale = None,
     filter_size: FilterSize = None,
+    start: Start = None,
     trained: Trained = None,
     steps: Annotated[
         int | None, typer.Option(help="Most steps of training (default: what is cheap); the rest is polished away.")
@@ -111,7 +113,7 @@ def prove_command(
             proof = prove(
                 source, network=network, width=whole_number(width, "--width", "auto"), depth=depth,
                 activation=activation,
-                options={"c_res": c_res, "residual_scale": residual_scale, "filter_size": filter_size,
+                options={"c_res": c_res, "residual_scale": residual_scale, "filter_size": filter_size, "start": start,
                          "trained": None if trained is None else tuple(part.strip() for part in trained.split(","))},
                 prepare=prepare, folder=folder, seed=seed, steps=steps, step_size=number_or_word(step_size),
                 batch=batch, require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start, stage=say,

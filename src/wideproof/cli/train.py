@@ -27,6 +27,7 @@ from wideproof.cli.options import (
     Reduction,
     ResidualScale,
     Source,
+    Start,
     Target,
     Task,
     Trained,
@@ -58,6 +59,7 @@ def train_command(
     c_res: CRes = None,
     residual_scale: ResidualScale = None,
     filter_size: FilterSize = None,
+    start: Start = None,
     trained: Trained = None,
     loss: Annotated[str | None, typer.Option(help="See `wideproof losses` (default: the paper's).")] = None,
     reduction: Reduction = "auto",
@@ -89,7 +91,7 @@ def train_command(
     data, model = find_problem(
         source, target, classes, limit, header, kind, task, prepare=prepare, network=network, depth=depth,
         trained=trained, width=width, activation=activation, c_res=c_res, residual_scale=residual_scale,
-        filter_size=filter_size,
+        filter_size=filter_size, start=start,
     )  # fmt: skip
     recipe = Recipe(
         loss=loss or ("logistic" if model.paper in ("zou2018", "frei2019") and data.task == "binary" else "squared"),

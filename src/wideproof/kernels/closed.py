@@ -1,4 +1,4 @@
-r"""Infinite-width Gram matrices in closed form and plain NumPy, for fully-connected networks with erf or ReLU.
+r"""Gram matrices in closed form and plain NumPy: erf and ReLU at infinite width, the positive start at any.
 
 With $\Sigma^{(0)} = X X^\top$ and the dual $T(\Sigma) = c_\sigma \mathbb{E}[\sigma(u)\sigma(v)]$ for normal $(u, v)$ of
 covariance $\Sigma$,
@@ -6,6 +6,7 @@ covariance $\Sigma$,
 $$ \Sigma^{(h)} = T(\Sigma^{(h-1)}), \quad \Theta^{(0)} = 0, \quad
    \Theta^{(h)} = (\Theta^{(h-1)} + \Sigma^{(h-1)}) \circ T'(\Sigma^{(h-1)}), \quad G = \Sigma^{(H)} + \Theta^{(H)} . $$
 
+From the positive start (`networks.starts`) it is $A^2 (c_\sigma \sigma'(0)^2)^H X X^\top$, at every width.
 Nothing is compiled: this is what choosing a network looks at, many small matrices in a moment.
 """
 
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wideproof.networks.fully_connected import FullyConnected
+from wideproof.networks import FullyConnected, Network
 
 
 class Closed(NamedTuple):
@@ -48,8 +49,17 @@ def _relu(sigma: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarr
 DUALS: dict[str, Duals] = {"erf": _erf, "relu": _relu}
 
 
+def has_closed_gram(network: Network) -> bool:
+    """Return whether `closed_gram` knows this network.
+
+    >>> has_closed_gram(FullyConnected(2, 8, 1)), has_closed_gram(FullyConnected(2, 8, 1, "tanh", start="positive"))
+    (False, True)
+    """
+    return isinstance(network, FullyConnected) and (network.start_scale is not None or network.activation.name in DUALS)
+
+
 def closed_gram(network: FullyConnected, x: np.ndarray) -> Closed:
-    """Return the limit for one output coordinate.
+    """Return the Gram matrix at infinite width, or at the positive start, for one output coordinate.
 
     >>> from wideproof.kernels import limit_gram
     >>> from wideproof.networks import get_activation
@@ -58,8 +68,11 @@ def closed_gram(network: FullyConnected, x: np.ndarray) -> Closed:
     >>> bool(np.allclose(closed_gram(network, x).total, limit_gram(network, x).matrix, rtol=1e-10))
     True
     """
-    dual, scale = DUALS[network.activation.name], network.activation.c_sigma
-    sigma = np.asarray(x, np.float64) @ np.asarray(x, np.float64).T
+    scale, sigma = network.activation.c_sigma, np.asarray(x, np.float64) @ np.asarray(x, np.float64).T
+    if network.start_scale is not None:
+        slope = float(network.activation.known.slope(np.zeros(1))[0])
+        return Closed(np.zeros_like(sigma), network.start_scale**2 * (scale * slope**2) ** network.depth * sigma)
+    dual = DUALS[network.activation.name]
     theta = np.zeros_like(sigma)
     for _ in range(network.depth):
         value, slope = dual(sigma, np.diagonal(sigma).copy())

@@ -73,7 +73,31 @@ class Zeros:
         return np.zeros(self.shape, dtype)
 
 
-Law = Gaussian | Balanced | Zeros
+@dataclass(frozen=True)
+class Constant:
+    """Every entry the same number."""
+
+    shape: tuple[int, ...]
+    value: float
+
+    def sample(self, key: Array, dtype: np.dtype) -> Any:
+        """Return the numbers; nothing is random."""
+        return np.full(self.shape, self.value, dtype)
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """A multiple of the identity matrix."""
+
+    shape: tuple[int, int]
+    value: float
+
+    def sample(self, key: Array, dtype: np.dtype) -> Any:
+        """Return the matrix; nothing is random."""
+        return (self.value * np.eye(*self.shape)).astype(dtype)
+
+
+Law = Gaussian | Balanced | Zeros | Constant | Diagonal
 
 
 class Forward(NamedTuple):
@@ -204,6 +228,8 @@ class Network(ABC):
         shown = []
         for f in fields(self):
             value = getattr(self, f.name)
+            if f.name == "start" and value == f.default:  # the paper's own goes without saying
+                continue
             shown.append(f"{f.name}={value.name if isinstance(value, Activation) else value}")
         return f"{self.name}({', '.join(shown)})"
 

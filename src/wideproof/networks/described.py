@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Literal, final
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import IDENTITY, Activation, get_activation
-from wideproof.networks.base import Balanced, Gaussian, Law, Network, Zeros
+from wideproof.networks.base import Balanced, Constant, Diagonal, Gaussian, Law, Network, Zeros
 from wideproof.networks.graph import Graph, Node, Term, bias, graph_from_dict
 from wideproof.networks.maps import FLAT, IDENTITY_MAP, Average, Flat, Identity, Patches
 
-LAWS: dict[str, Any] = {"gaussian": Gaussian, "balanced": Balanced, "zeros": Zeros}
+LAWS: dict[str, Any] = {
+    "gaussian": Gaussian, "balanced": Balanced, "zeros": Zeros, "constant": Constant, "diagonal": Diagonal,
+}  # fmt: skip
 
 
 @final
@@ -99,7 +101,8 @@ class Described(Network):
         """Return the network as a dictionary that JSON can hold."""
         kinds = {law: kind for kind, law in LAWS.items()}
         starts = [
-            [name, kinds[type(law)], list(law.shape), getattr(law, "variance", None)] for name, law in self.starts
+            [name, kinds[type(law)], list(law.shape), getattr(law, "variance", getattr(law, "value", None))]
+            for name, law in self.starts
         ]
         return {"network": self.name, "graph": self.description.to_dict(), "starts": starts}
 

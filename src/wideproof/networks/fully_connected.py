@@ -8,9 +8,10 @@ from typing import final
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import RELU, SOFTPLUS, Named
-from wideproof.networks.base import require_groups, require_positive
+from wideproof.networks.base import Law, require_groups, require_positive
 from wideproof.networks.families import SignedNetwork, SmoothNetwork
 from wideproof.networks.graph import Graph
+from wideproof.networks.starts import NORMAL, positive_laws, require_positive_start, scale_of, written
 
 
 @final
@@ -22,7 +23,8 @@ class FullyConnected(SmoothNetwork):
        \qquad f(\theta, x) = a^\top x^{(H)}, $$
 
     every entry of $W^{(h)}$ and $a$ drawn from $N(0, 1)$; all of them are trained.
-    With `outputs = k > 1` the vector $a$ becomes a $k \times m$ matrix.
+    With `outputs = k > 1` the vector $a$ becomes a $k \times m$ matrix. `start="positive(A)"` begins at Chatterjee's
+    start instead (`starts`): $W^{(1)} = 0$, $W^{(h)} = \sqrt m\, I$, all entries of $a$ the scale $A$, 1 if not given.
 
     Examples
     --------
@@ -30,6 +32,9 @@ class FullyConnected(SmoothNetwork):
     >>> params = network.init(seed=0)
     >>> {name: weight.shape for name, weight in params.items()}
     {'W1': (8, 3), 'W2': (8, 8), 'a': (8,)}
+    >>> positive = FullyConnected(input_dim=3, width=4, depth=2, activation="tanh", start="positive(10)")
+    >>> [positive.init(0)[name][0].tolist() for name in ("W1", "W2", "a")]
+    [[0.0, 0.0, 0.0], [2.0, 0.0, 0.0, 0.0], 10.0]
     """
 
     name = "fully-connected"
@@ -41,11 +46,25 @@ class FullyConnected(SmoothNetwork):
     activation: Named = SOFTPLUS
     outputs: int = 1
     trained: tuple[str, ...] = ("hidden", "output")
+    start: str = NORMAL
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth, outputs=self.outputs)
         require_groups(self, self.trained)
+        object.__setattr__(self, "start", written(self.start))
+        if self.start != NORMAL:
+            require_positive_start(self.activation, self.outputs)
+
+    @property
+    def start_scale(self) -> float | None:
+        """The scale of the positive start; `None` for the paper's."""
+        return scale_of(self.start)
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        scale = self.start_scale
+        return super().laws() if scale is None else positive_laws(self.input_dim, self.width, self.depth, scale)
 
     @property
     def input_shape(self) -> tuple[int, ...]:

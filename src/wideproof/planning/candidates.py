@@ -27,6 +27,8 @@ _TWINS = {"residual": "fully-connected", "deep-rnn": "elman-rnn"}  # at depth 1 
 class Candidate:
     """One choice: a network by name, its activation if it has the choice, its depth, and preparation steps.
 
+    `start` is one that was asked for, as in `FullyConnected`.
+
     Examples
     --------
     >>> print(Candidate("fully-connected", "tanh", 3, "whiten,unit"))
@@ -37,6 +39,7 @@ class Candidate:
     activation: str | None
     depth: int
     preparation: str
+    start: str | None = None
 
     def build(self, data: AnyDataset, width: int, *, outputs: int | None = None) -> Network:
         """Return the network for the shape of `data`, with all its outputs or with the first `outputs` of them.
@@ -54,12 +57,15 @@ class Candidate:
             options["depth"] = self.depth
         if self.activation is not None:
             options["activation"] = self.activation
+        if self.start is not None:
+            options["start"] = self.start
         return build(self.network, data.input_shape, target, **options)
 
     def __str__(self) -> str:
         activation = "" if self.activation is None else f", {self.activation}"
         depth = "" if self.network == "elman-rnn" else f", depth {self.depth}"
-        return f"{self.network}{activation}{depth}, prepared by {self.preparation or 'nothing'}"
+        start = "" if self.start is None else f", {self.start} start"
+        return f"{self.network}{activation}{depth}{start}, prepared by {self.preparation or 'nothing'}"
 
 
 def kind_of(data: AnyDataset) -> str:

@@ -23,18 +23,24 @@ from typing import Any
 import numpy as np
 
 from wideproof.certificates.anchor import DENSE
+from wideproof.certificates.scales import scale_needed
 from wideproof.data import PAPERS_NEED, AnyDataset, Dataset, prepare
 from wideproof.data.preparation import merges, parse_steps
 from wideproof.data.repeats import Distinct, distinct
 from wideproof.errors import InputError
 from wideproof.kernels import limit_gram
-from wideproof.kernels.closed import DUALS, closed_gram
+from wideproof.kernels.closed import closed_gram, has_closed_gram
 from wideproof.networks import NETWORKS, FullyConnected, Network
+from wideproof.networks.starts import POSITIVE, written
 from wideproof.planning.candidates import Candidate, kind_of
 from wideproof.proving.estimates import Estimate, leave_out, score
 
 SPHERES = tuple(f"{first},sphere({r})" for first in ("standardize", "whiten") for r in (4, 8, 16))
 SHARPER = ("standardize,sphere(32)", "whiten,sphere(64)", "standardize,lift,sphere(2)", "whiten,lift,sphere(4)")
+LAZY = (
+    "nothing is random, and at a large scale the weights hardly move (lazy training), so the proof says more about the "
+    "linear model around the start than about the network"
+)
 FOLDS = {
     "images": (
         Candidate("conv-residual", "softplus", 2, "standardize,unit"),
@@ -49,6 +55,7 @@ GOOD = 0.9  # with an estimate below this the other families are tried too, wher
 SMALL = 250
 LEAST_WIDTH, MOST_WEIGHTS = 256, 2**26
 MOST_STEPS = 8192  # where every step is going to be followed
+ROOM = 2.0  # of the smallest scale of the positive start with a proof, where the proven rate is next to nothing
 OPERATIONS, PER_UNIT = 1e11, 500  # of training, about; an activation with its slope costs as much as so many products
 
 
@@ -146,11 +153,16 @@ def choose(
     ('fully-connected', True)
     """
     given = {key: value for key, value in options.items() if value is not None}
+    start = written(str(given["start"])) if "start" in given else None
+    network = network or (None if start is None else FullyConnected.name)  # the only one with a choice
     if network is not None:
         _require_options(network, {**given, **({"depth": depth} if depth else {})}, activation)
     kind, groups = kind_of(data), distinct(data)
     data = scaled(data, prepare)
-    first, later = _candidates(data, kind, network, depth, activation, prepare)
+    first, later = (
+        [dataclasses.replace(one, start=start) for one in part]
+        for part in _candidates(data, kind, network, depth, activation, prepare)
+    )
     notes: list[str] = []
     ready: dict[str, AnyDataset] = {}
     if avoid:  # what looked best was not provable: now more is asked for, of all there is
@@ -168,15 +180,34 @@ def choose(
     own = ready[best.candidate.preparation]
     made = best.candidate.build(own, width or _width(own, best.candidate))
     made = dataclasses.replace(made, **_fields(made, given))
+    largest = best.largest
+    if isinstance(made, FullyConnected) and made.start == POSITIVE:
+        made = _with_scale(made, own, best.candidate.preparation)
+        largest *= (made.start_scale or 1.0) ** 2
+    if isinstance(made, FullyConnected) and made.start_scale is not None:
+        notes.append(f"{made.start} start: {LAZY}")
     laws = list(made.laws().values())
     most = 2048 if not fast else MOST_STEPS
     weights, units = sum(math.prod(law.shape) for law in laws), sum(law.shape[0] for law in laws[:-1])
     operations = OPERATIONS * (16 if fast else 1)
     steps = int(np.clip(operations / (data.n * (6 * weights + PER_UNIT * units)), 16, most))
     return Choice(
-        own, made, best.candidate.preparation, seed, 1 / best.largest if best.largest > 0 else "safe",
+        own, made, best.candidate.preparation, seed, 1 / largest if largest > 0 else "safe",
         1 << (steps.bit_length() - 1), best.estimate, (best, *others), tuple(notes),
     )  # fmt: skip
+
+
+def _with_scale(network: FullyConnected, data: AnyDataset, steps: str) -> FullyConnected:
+    """Return the network with a scale of its positive start at which a proof before training passes with room."""
+    least = scale_needed(network, data, start="positive", level="float64", tolerance=0.25).scales[0]
+    if least is None:
+        groups = distinct(data)
+        raise InputError(
+            f"the positive start needs linearly independent inputs, and '{data.name}', prepared by "
+            f"{steps or 'nothing'}, has {groups.n} different ones of {data.input_shape[0]} entries: take fewer rows, "
+            "or `lift` in the preparation"
+        )
+    return dataclasses.replace(network, start=f"{POSITIVE}({ROOM * least:.3g})")
 
 
 def scaled(data: AnyDataset, steps: str) -> AnyDataset:
@@ -306,7 +337,7 @@ def _part(data: AnyDataset) -> np.ndarray | None:
 def _measured(one: Candidate, data: AnyDataset, rows: int, lean: bool) -> Looked:
     groups = distinct(data)
     network = one.build(data, LEAST_WIDTH)
-    if isinstance(network, FullyConnected) and network.activation.name in DUALS:
+    if isinstance(network, FullyConnected) and has_closed_gram(network):
         part, matrix = closed_gram(network, groups.x)
     else:
         part, matrix = None, np.asarray(limit_gram(network, groups.x).matrix, np.float64)

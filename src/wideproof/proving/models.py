@@ -19,9 +19,10 @@ from wideproof.networks import Network
 from wideproof.networks.exchange.model import Model
 from wideproof.precision import double
 from wideproof.proving import folders
+from wideproof.proving.job import Job, verified
 from wideproof.proving.predictor import RUN
 from wideproof.proving.proof import Proof
-from wideproof.proving.stages import Job, certified, spectra, verified
+from wideproof.proving.stages import certified, spectra
 from wideproof.training import Recipe, Run, Status
 from wideproof.training.train import begin
 

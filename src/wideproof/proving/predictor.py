@@ -9,13 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from wideproof.certificates.certificate import load_certificate
+from wideproof.certificates.certificate import Certificate, load_certificate
 from wideproof.data import AnyDataset, apply, encode, restore_targets
 from wideproof.errors import InputError
 from wideproof.networks import Network
 from wideproof.training import Run
 
 RUN, CERTIFICATE = "run", "certificate"
+
+
+def at_the_start(run: Run, certificate: Certificate) -> bool:
+    """Return whether a certificate is about the initial weights of a run that went on from there."""
+    names = run.network.trained_names if run.step and certificate.start is None else ()
+    return bool(names) and all(np.array_equal(certificate.params[name], run.initial[name]) for name in names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +41,7 @@ class Predictor:
         run = Run.load(folder / RUN)
         if (folder / CERTIFICATE).is_dir():
             certificate = load_certificate(folder / CERTIFICATE)
-            if certificate.theorem == "descent":
+            if certificate.theorem == "descent" and not at_the_start(run, certificate):
                 return Predictor(run.network, certificate.params, run.data)
         return Predictor(run.network, run.params, run.data)
 

@@ -17,7 +17,7 @@ from wideproof.data.audit import Audit
 from wideproof.data.repeats import Distinct, distinct
 from wideproof.networks import Network
 from wideproof.proving.estimates import Estimate
-from wideproof.proving.predictor import Predictor
+from wideproof.proving.predictor import Predictor, at_the_start
 from wideproof.report import proof_sentences
 from wideproof.training import Run
 
@@ -99,6 +99,11 @@ class Proof:
         return None if self.certificate is None else self.certificate.start
 
     @property
+    def before(self) -> bool:
+        """Whether the proof is one before training: about the initial weights, from which training then went on."""
+        return self.run is not None and self.certificate is not None and at_the_start(self.run, self.certificate)
+
+    @property
     def groups(self) -> Distinct:
         """The distinct inputs with their counts, and the least loss of any function."""
         return distinct(self.data)
@@ -115,8 +120,9 @@ class Proof:
 
     @property
     def model(self) -> Predictor:
-        """The network with the weights that the statement is about."""
-        params = self.certificate.params if self.certificate else self.run.params if self.run else None
+        """The network with the weights that the statement is about, or leads to where it is one before training."""
+        made = None if self.before else self.certificate
+        params = made.params if made else self.run.params if self.run else None
         if params is None:
             raise ValueError("nothing was trained, so there is nothing to predict with")
         return Predictor(self.network, params, self.data)
@@ -169,6 +175,7 @@ class Proof:
             "ratios": [ratio._asdict() for ratio in self.ratios],
             "start": None if self.start is None else {"steps": self.start.steps, "step_size": self.start.step_size,
                                                       "distance": self.start.distance},
+            "before_training": self.before,
             "claims": None if self.certificate is None else dict(self.certificate.claims),
             "h": self.attempt.h,
             "radius": None if found is None else found.radius,

@@ -9,8 +9,10 @@ from wideproof.certificates.certifying import certify, scored
 from wideproof.data import audit
 from wideproof.data.repeats import distinct
 from wideproof.precision import double
+from wideproof.proving.beginning import begun
+from wideproof.proving.job import Job, Tell, verified
 from wideproof.proving.proof import Proof
-from wideproof.proving.stages import AUDITED, Job, Tell, begun, certified, look_at, spectra, verified
+from wideproof.proving.stages import AUDITED, certified, look_at, spectra
 from wideproof.training import Run
 
 

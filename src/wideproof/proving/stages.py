@@ -8,10 +8,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +19,7 @@ from wideproof.certificates.anchor import DENSE
 from wideproof.certificates.attempt import Attempt, Obstacle
 from wideproof.certificates.balance import balanced
 from wideproof.certificates.certifying import certify, scored
-from wideproof.certificates.growth import seconds_to_follow
 from wideproof.certificates.polishing import Polished, fit_read_out, polish
-from wideproof.certificates.starting import certify_from_start
 from wideproof.data import AnyDataset, audit, load, prepare
 from wideproof.data.repeats import distinct
 from wideproof.errors import InputError
@@ -31,11 +27,12 @@ from wideproof.kernels import predict
 from wideproof.networks import Network
 from wideproof.precision import double
 from wideproof.proving import folders
+from wideproof.proving.beginning import about, before_training, begun, gentler, moved, starts_near
 from wideproof.proving.choosing import Choice, choose
 from wideproof.proving.estimates import score
-from wideproof.proving.predictor import CERTIFICATE, RUN, Predictor
+from wideproof.proving.job import Job, Tell, verified
+from wideproof.proving.predictor import RUN, Predictor
 from wideproof.proving.proof import Proof, Ratio
-from wideproof.threads import one_blas_thread
 from wideproof.training import Progress, Recipe, Run, Status, extend, train
 from wideproof.training.train import begin
 
@@ -44,34 +41,8 @@ COMFORTABLE = 0.4  # a ratio below this is certified; between this and 1/2 a lit
 OFTEN = 400  # rows of a Jacobian up to which the proof ratio is looked at while training
 OFTEN_FROM_START, LONGER = 1000, 1.25  # the same, and how much later each look is, where every step is followed
 TURNS = 4  # times the condition number: steps that training takes at least until a proof begins
-AFFORDABLE = 90.0  # seconds that a proof from the start may take without being asked for
 AUDITED = 3000  # rows of which all pairs are compared
 CHOICES = 3  # preparations that are tried before the answer is "not proved"
-
-Tell = Callable[[str], None]
-
-
-@dataclass
-class Job:
-    """What all stages share: where the proof lies, who is told, how long each stage took."""
-
-    folder: Path
-    recipe: Recipe
-    sharp: bool
-    tell: Tell
-    progress: Callable[[Progress], None] | None
-    seconds: dict[str, float] = field(default_factory=dict)
-    from_start: bool | None = False
-
-    @contextmanager
-    def stage(self, name: str, words: str) -> Iterator[None]:
-        """Tell what begins, and count its seconds."""
-        self.tell(words)
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 @double
@@ -141,7 +112,7 @@ def prove(
     tell = stage or (lambda text: None)
     recipe = Recipe(steps=2048 if steps is None else steps, seed=seed, batch=batch,
                     step_size="safe" if step_size == "auto" else step_size)  # fmt: skip
-    job = Job(Path(folder), recipe, sharp, tell, progress, from_start=from_start)
+    job = Job(Path(folder), recipe, sharp, tell, progress, from_start=from_start, before=from_start is not False)
     with job.stage("loading", "loading the data"):
         data = load(source, target=target, **loading)
         data, kept_out = _split(data, holdout)
@@ -237,17 +208,17 @@ def _attempt(job: Job, choice: Choice) -> Proof:
         job = dataclasses.replace(job, from_start=False)  # training would end long before
     with job.stage("training", "training"):
         run, looks, first = _train(job, network, ready, recipe)
-    here = looks and looks[-1].ratio.step == run.step
-    h = looks[-1].ratio.h if here else math.inf
-    attempt, verdict, more = begun(job, network, run, h)
-    polished = None
+    attempt, verdict = before_training(job, run, _ratio_at(looks, 0))
+    h, polished, more, end = _ratio_at(looks, run.step), None, [], looks[-1].attempt if attempt is not None else None
+    if attempt is None:
+        attempt, verdict, more = begun(job, network, run, h)
     if attempt is None or verdict is None:
         with job.stage("certifying", "certifying"):
             attempt, polished = certified(job, network, run, ready, h)
         verdict = verified(job, attempt)
     with job.stage("comparing", "comparing with the prediction"):
         audited = audit(ready, margin="never") if ready.n <= AUDITED else None
-        eigenvalues, predicted = spectra(run, ready, first, attempt)
+        eigenvalues, predicted = spectra(run, ready, first, end or attempt)
     notes = (*(ready.encoding.notes if ready.encoding is not None else ()), *choice.notes, *more)
     estimates = () if choice.estimate is None else (choice.estimate,)
     return Proof(
@@ -262,26 +233,42 @@ class _Look:
     attempt: Attempt | None = None
 
 
+def _ratio_at(looks: list[_Look], step: int) -> float:
+    """Return the proof ratio after so many steps; infinity where nobody looked."""
+    return next((look.ratio.h for look in looks if look.ratio.step == step), math.inf)
+
+
 def _train(job: Job, network: Network, data: AnyDataset, recipe: Recipe) -> tuple[Run, list[_Look], Attempt | None]:
-    """Train in doubling segments, with a look at the proof ratio after each where that is cheap, or all at once."""
+    """Train in doubling segments, with a look at the proof ratio after each where that is cheap, or all at once.
+
+    Where the initial weights have a proof themselves nothing is waited for: all steps are taken at once.
+    """
     place = job.folder / RUN
     looks = [_Look(ratio) for ratio in folders.read_ratios(job.folder)]
     outputs = int(np.prod(scored(network, data.y).shape[1:], dtype=int))
     often, first = distinct(data).n * outputs <= (OFTEN if job.from_start is False else OFTEN_FROM_START), None
     longer = 2.0 if job.from_start is False else LONGER
+    dense = distinct(data).n * outputs <= DENSE
     if place.exists():
         free = job.from_start is not False and not isinstance(job.recipe.step_size, float)
         run = folders.read_run(job.folder, network, data, recipe, free)
         run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=max(recipe.steps, run.step)))
+        if dense and not looks:
+            first = certify(network, run.initial, data, level="float64")
+            looks = [_look(dataclasses.replace(run, step=0, params=run.initial), first)]
+        near = starts_near(job, _ratio_at(looks, 0))
+        often = often and not near
         if run.status is Status.RUNNING:
             run = extend(run, run.recipe.steps if not often else max(run.step, FIRST_STEPS), place, job.progress)
     else:
         start = begin(network, data, recipe)
-        if distinct(data).n * outputs <= DENSE:
+        if dense:
             first = certify(network, start.initial, data, level="float64")
             looks = [_look(start, first)]
-            start = _gentler(job, start, first)
+            start = gentler(job, start, first)
             recipe = start.recipe
+        near = starts_near(job, _ratio_at(looks, 0))
+        often = often and not near
         steps = min(FIRST_STEPS, recipe.steps) if often else recipe.steps
         run = train(
             network, data, dataclasses.replace(recipe, steps=steps), folder=place, progress=job.progress, start=start
@@ -290,23 +277,13 @@ def _train(job: Job, network: Network, data: AnyDataset, recipe: Recipe) -> tupl
         if run.status is Status.RUNNING:
             raise KeyboardInterrupt
         last = run.status is not Status.LIMIT or run.step >= recipe.steps
-        if often and (not looks or looks[-1].ratio.step < run.step):
+        if (often or near) and (not looks or looks[-1].ratio.step < run.step):
             job.tell(f"looking at the proof ratio after {run.step} steps")
             looks.append(_look(run, certify(network, run.params, data, level="float64")))
             folders.write_ratios(job.folder, (look.ratio for look in looks))
-        if last or (looks and looks[-1].ratio.step == run.step and looks[-1].ratio.h < COMFORTABLE):
+        if last or _ratio_at(looks, run.step) < COMFORTABLE:
             return run, looks, first
         run = extend(run, min(max(math.ceil(longer * run.step), FIRST_STEPS), recipe.steps), place, job.progress)
-
-
-def _gentler(job: Job, start: Run, first: Attempt) -> Run:
-    """Return the run with a step size at which the theorem can take over: at most 1/S² of the network as it is."""
-    assert first.anchor is not None
-    most = 1 / first.anchor.S**2 / (1 if job.recipe.batch is None else 2)
-    if job.from_start is False or isinstance(job.recipe.step_size, float) or start.step_size <= most:
-        return start
-    recipe = dataclasses.replace(start.recipe, step_size=most)
-    return begin(start.network, start.data, recipe)
 
 
 def _look(run: Run, attempt: Attempt) -> _Look:
@@ -318,56 +295,16 @@ def look_at(run: Run, attempt: Attempt) -> Ratio:
     assert attempt.anchor is not None
     blocked = attempt.obstacle is not None and attempt.obstacle.quantity == "kink"
     h = max(attempt.h, 0.5) if blocked else attempt.h
-    return Ratio(run.step, attempt.anchor.residual, attempt.anchor.s, h, _moved(run))
-
-
-def _moved(run: Run) -> float:
-    squares = (np.sum(np.square(np.asarray(run.params[k], float) - run.initial[k])) for k in run.network.trained_names)
-    return float(np.sqrt(sum(float(s) for s in squares)))
-
-
-def begun(job: Job, network: Network, run: Run, h: float) -> tuple[Attempt | None, Any, list[str]]:
-    """Try a proof from the initial weights on; if there is none the note says why."""
-    if job.from_start is False or run.step == 0 or run.status is Status.DIVERGED:
-        return None, None, []
-    why = "not proved from the initial weights"
-    if not h < 0.5:
-        ratio = "" if h == math.inf else f", its proof ratio is {h:.3g}"
-        return None, None, [f"{why}: after {run.step} steps training is not near enough to a fit{ratio}"]
-    with job.stage("certifying", "certifying from the start"):
-        attempt = None
-        rows = run.data.n if run.recipe.batch is None else min(run.recipe.batch, run.data.n)
-        took = seconds_to_follow(network.graph, run.initial, rows, np.zeros(run.step))
-        if job.from_start or took <= AFFORDABLE:
-            attempt = certify_from_start(run, sharp=job.sharp, about=_about(run, "the trained weights"))
-        if attempt is not None and attempt.certificate is not None and attempt.certificate.start is not None:
-            took = seconds_to_follow(network.graph, run.initial, rows, attempt.certificate.start.bits)
-        if not job.from_start and took > AFFORDABLE:
-            note = f"{why}: to follow {run.step} steps takes about {took:.0f} s, ask for it with from_start"
-            return None, None, [note]
-    assert attempt is not None
-    if attempt.certificate is None:
-        return None, None, [f"{why}: {attempt.obstacle}"]
-    verdict = verified(job, attempt, f"following {run.step} steps from the start with rigorous bounds on all rounding")
-    if verdict.answer != "proved":
-        return None, None, [f"{why}: {verdict.reason}"]
-    return attempt, verdict, []
-
-
-def _about(run: Run, weights: str) -> dict[str, Any]:
-    return {
-        "anchor": weights, "seed": run.recipe.seed, "steps": run.step, "step_size": run.step_size,
-        "moved": _moved(run), "preparation": [str(step) for step in run.data.preparation],
-    }  # fmt: skip
+    return Ratio(run.step, attempt.anchor.residual, attempt.anchor.s, h, moved(run))
 
 
 def certified(
     job: Job, network: Network, run: Run, data: AnyDataset, h: float, weights: str = "the trained weights"
 ) -> tuple[Attempt, Polished | None]:
     """Certify the weights of a run whose proof ratio is about `h`, polished where that is needed."""
-    about = _about(run, weights)
+    told = about(run, weights)
     if h < 0.5:
-        attempt = certify(network, run.params, data, sharp=job.sharp, about=about)
+        attempt = certify(network, run.params, data, sharp=job.sharp, about=told)
         if attempt.passed:
             return attempt, None
     if run.status is Status.DIVERGED:
@@ -379,12 +316,12 @@ def certified(
         return dataclasses.replace(attempt, certificate=None, descent=None, obstacle=diverged), None
     job.tell("polishing")
     found = _polished(network, run, data)
-    about |= {
+    told |= {
         "anchor": f"{weights}, polished",
         "polishing": {"steps": found.steps, "moved": found.moved, "weights": found.kind},
     }
     even = balanced(network.graph, found.params, data.y)
-    return certify(network, even or found.params, data, sharp=job.sharp, about=about), found
+    return certify(network, even or found.params, data, sharp=job.sharp, about=told), found
 
 
 def _polished(network: Network, run: Run, data: AnyDataset) -> Polished:
@@ -402,19 +339,6 @@ def _polished(network: Network, run: Run, data: AnyDataset) -> Polished:
         if found is not None:
             stalled.append(found)
     return min(stalled, key=lambda found: found.residuals[-1])
-
-
-def verified(job: Job, attempt: Attempt, words: str = "verifying with rigorous bounds on all rounding") -> Any:
-    """Write the certificate, and return what the independent verifier says of it; `None` where there is none."""
-    if attempt.certificate is None:
-        return None
-    from wideproof_verify import verify
-
-    with job.stage("verifying", words):
-        place = job.folder / CERTIFICATE
-        attempt.certificate.put(place)
-        with one_blas_thread() if attempt.certificate.start is not None else nullcontext():  # many small products
-            return verify(place)
 
 
 def spectra(

@@ -126,9 +126,14 @@ def ratio_figure(proof: Proof) -> Figure | None:
     values = [0.5, *(ratio.h for ratio in known)]
     if anchored:
         moved = proof.polished is not None and proof.polished.steps > 0
-        name = f"h = {shown(last, 3)} {'after polishing' if moved else 'at the end'}"
+        name = (
+            f"h = {shown(last, 3)} {'after polishing' if moved else 'at the start' if proof.before else 'at the end'}"
+        )
         end = proof.run.step if proof.run is not None else known[-1].step
-        axes.plot([known[-1].step, end], [known[-1].h, last], color=POLISHED, lw=1.2, ls=":")
+        if proof.before:
+            end = 0
+        else:
+            axes.plot([known[-1].step, end], [known[-1].h, last], color=POLISHED, lw=1.2, ls=":")
         axes.plot([end], [last], "D", color=POLISHED, ms=6, label=name, clip_on=False, zorder=4)
         values.append(last)
     _steps(axes, proof.run.step if proof.run is not None else known[-1].step)
@@ -199,7 +204,7 @@ def _loss_caption(proof: Proof) -> str:
         )
     if proof.proved:
         told = "at every step from the first, without end, the loss is on or below the line."
-        if proof.start is None:
+        if proof.start is None and not proof.before:
             told = "from there on, with the certified step size, it stays on or below the line."
         parts.append(f"Green is a theorem: {told}")
         if polished:
@@ -293,6 +298,10 @@ def _draw_training(axes: Axes, proof: Proof) -> None:
         bound = 0.5 * np.square([row[3] for row in proof.verdict.course]) - least
         axes.plot(*_positive(np.arange(len(bound)), bound), color=PROVEN, lw=3.6, alpha=0.45, zorder=1,
                   label="proven bound")  # fmt: skip
+    found = proof.attempt.descent
+    if proof.proved and proof.before and found is not None:
+        axes.plot(*_positive(run.steps, found.bound(run.steps)), color=PROVEN, lw=3.6, alpha=0.45, zorder=1,
+                  label="proven bound")  # fmt: skip
     if proof.predicted is not None:
         steps, predicted = _positive(proof.predicted[0], scale * np.asarray(proof.predicted[1], float) - least)
         near = predicted > losses.min(initial=np.inf) / 1e4  # what it predicts far below the run says nothing more
@@ -323,7 +332,7 @@ def _draw_bound(axes: Axes, proof: Proof) -> None:
     axes.set_xticks([0, far], ["0", shown(int(far) if far < 1e5 else far, 2)])
     axes.get_xticklabels()[-1].set_horizontalalignment("right")
     axes.set_title("proven bound" if proof.proved else "bound, if verified")
-    axes.set_xlabel("steps from there on")
+    axes.set_xlabel("training step" if proof.before else "steps from there on")
     if found.steps:
         axes.plot([found.steps], [found.bound(found.steps)], "o", color=PROVEN, ms=5)
         text = f"≤ {shown(found.epsilon, 2)} after\n{counted(found.steps, 'step')}"
@@ -352,7 +361,8 @@ def _lengths(proof: Proof) -> list[tuple[str, float, str]]:
     if proof.polished is not None and proof.polished.steps:
         found.append(("moved by polishing", proof.polished.moved, POLISHED))
     if proof.attempt.descent is not None:
-        found.append(("may still move, at most", proof.attempt.descent.radius, PROVEN))
+        still = "may move in all, at most" if proof.before else "may still move, at most"
+        found.append((still, proof.attempt.descent.radius, PROVEN))
     return [(name, value, colour) for name, value, colour in found if 0 < value < np.inf]
 
 

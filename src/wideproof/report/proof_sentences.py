@@ -68,13 +68,14 @@ def _from_start(proof: Proof, start: Start, share: str) -> str:
 def _weights(proof: Proof) -> str:
     """Say which weights, and how far polishing moved them in units of their length."""
     polished = proof.polished
-    plain = "the trained weights" if proof.run is not None and proof.run.step else "the initial weights"
+    moved = proof.run is not None and proof.run.step and not proof.before
+    plain = "the trained weights" if moved else "the initial weights" + ", before any training" * proof.before
     if polished is None or not polished.steps or proof.run is None:
         return proof.given or plain
     trained = [np.asarray(proof.run.params[key], float) for key in proof.network.trained_names]
     size = float(np.sqrt(sum(float(np.sum(np.square(weight))) for weight in trained)))
-    moved = shown(100 * polished.moved / size, 2, ROUND_CEILING)
-    return f"{proof.given or 'the trained weights'}, polished by {moved} % of their length"
+    share = shown(100 * polished.moved / size, 2, ROUND_CEILING)
+    return f"{proof.given or 'the trained weights'}, polished by {share} % of their length"
 
 
 def anchor(proof: Proof) -> str:
@@ -83,7 +84,7 @@ def anchor(proof: Proof) -> str:
     polished = 0 if proof.polished is None else proof.polished.steps
     if proof.start is not None:
         return f"the initial weights, and {counted(steps, 'step')} of training from there"
-    if not steps and not polished:
+    if proof.before or (not steps and not polished):
         return proof.given or "the initial weights, before any training"
     if proof.given:
         return f"{proof.given} after {_polishing(proof)} (polishing)"

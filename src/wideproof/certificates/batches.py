@@ -1,0 +1,64 @@
+r"""Bounds for batches of examples: of their Jacobians, how these change, and how two batches meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from wideproof.certificates.anchor import Anchor
+from wideproof.certificates.basins import UP, Ground
+from wideproof.certificates.lipschitz import batch_constants
+
+
+class Batches:
+    """Bounds for the batches, on a ball of any radius: of a partition, or of all that have at most `size` examples."""
+
+    def __init__(self, ground: Ground, parts: list[np.ndarray], size: int, fixed: bool) -> None:
+        self.ground, self.parts, self.size, self.fixed = ground, parts, size, fixed
+        self.blocks = block_norms(ground.anchor, parts)
+        self.at = cache(self._at)
+
+    def _at(self, radius: float) -> Constants:
+        whole = self.ground.constant(radius)
+        own = batch_constants(self.ground.anchor, radius, self.parts)
+        each, norms = np.minimum(own, whole), np.sqrt(np.diag(self.blocks))
+        across = (
+            self.blocks + radius * (np.outer(each, norms) + np.outer(norms, each)) + radius**2 * np.outer(each, each)
+        )
+        np.fill_diagonal(across, 0.0)
+        if self.fixed:
+            most, beta = whole, float(np.square(norms + radius * each).max())
+        else:
+            largest = float(np.sort(self.blocks, axis=1)[:, -self.size :].sum(axis=1).max())
+            most = min(float(np.sqrt(np.sort(np.square(own))[-self.size :].sum())), whole) * UP
+            beta = (min(math.sqrt(largest), self.ground.anchor.S) + radius * most) ** 2
+        return Constants(
+            whole, most, float(np.linalg.norm(each)) * UP, beta * UP, float(np.linalg.norm(across)) / math.sqrt(2) * UP
+        )
+
+
+class Constants(NamedTuple):
+    r"""On one ball: $\Lambda$, that of one batch, $(\sum \Lambda_j^2)^{1/2}$, $\beta$, $(\frac12 \sum T^2)^{1/2}$."""
+
+    whole: float
+    most: float
+    all: float
+    beta: float
+    across: float
+
+
+def block_norms(anchor: Anchor, parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return upper bounds of the norms of the blocks of the Gram matrix between every two parts."""
+    c, (mid, rad) = anchor.outputs, (anchor.gram.mid, anchor.gram.rad)
+    rows = [(c * part[:, None] + np.arange(c)).ravel() for part in parts]
+    found = np.zeros((len(parts), len(parts)))
+    for i, own in enumerate(rows):
+        for j, other in enumerate(rows[: i + 1]):
+            at = np.ix_(own, other)
+            size = np.linalg.norm(mid[at]) if 1 in (len(own), len(other)) else np.linalg.norm(mid[at], 2)
+            found[i, j] = found[j, i] = size + (0.0 if rad is None else np.linalg.norm(rad[at]))
+    return found * (1 + 1e-8)

@@ -1,0 +1,67 @@
+r"""Starts of the fully-connected network: the paper's normal numbers, or Chatterjee's positive one.
+
+The *positive* start has $W_1 = 0$, $W_h = \sqrt m\, I$ behind it and all output weights $A$, the scale
+(S. Chatterjee, arXiv 2203.16462). With $\sigma(0) = 0$ all hidden values are zero, so the outputs are, and only $W_1$
+moves them at first: the Gram matrix is $A^2 (c_\sigma \sigma'(0)^2)^H X X^\top$ for depth $H$, at every width. It is
+positive definite exactly if the inputs are linearly independent. Nothing is random.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from wideproof.errors import InputError
+from wideproof.networks.activations import Activation
+from wideproof.networks.base import Constant, Diagonal, Law, Zeros
+
+NORMAL, POSITIVE = "normal", "positive"
+
+
+def written(start: str) -> str:
+    """Return a start as it is stored: `"normal"`, `"positive"` or `"positive(A)"`.
+
+    >>> written("positive"), written("positive( 5e3 )")
+    ('positive', 'positive(5000)')
+    """
+    if start in (NORMAL, POSITIVE):
+        return start
+    found = re.fullmatch(rf"{POSITIVE}\(([^()]+)\)", start)
+    try:
+        scale = float(found[1]) if found else math.nan
+    except ValueError:
+        scale = math.nan
+    if not 0 < scale < math.inf:
+        raise InputError(f"the start is normal, positive or positive(A) with a number A > 0, got {start!r}")
+    return f"{POSITIVE}({repr(scale).removesuffix('.0')})"
+
+
+def scale_of(start: str) -> float | None:
+    """Return the scale of a positive start, 1 where none is written; `None` for the paper's.
+
+    >>> scale_of("normal"), scale_of("positive"), scale_of("positive(5000)")
+    (None, 1.0, 5000.0)
+    """
+    if start == NORMAL:
+        return None
+    return 1.0 if start == POSITIVE else float(start.removeprefix(f"{POSITIVE}(").removesuffix(")"))
+
+
+def require_positive_start(activation: Activation, outputs: int) -> None:
+    """Refuse, in one sentence, what the positive start is not for."""
+    if outputs != 1:
+        raise InputError(f"the positive start is for fully-connected networks with one output, got {outputs} outputs")
+    if activation.at_zero != 0 or activation.kinked:
+        raise InputError(
+            f"the positive start needs a smooth activation that is 0 at 0, as tanh or erf, got {activation.name}"
+        )
+
+
+def positive_laws(input_dim: int, width: int, depth: int, scale: float) -> dict[str, Law]:
+    """Return the laws of the positive start.
+
+    >>> positive_laws(3, 4, 2, 10.0)["W2"]
+    Diagonal(shape=(4, 4), value=2.0)
+    """
+    layers: dict[str, Law] = {f"W{h}": Diagonal((width, width), math.sqrt(width)) for h in range(2, depth + 1)}
+    return {"W1": Zeros((width, input_dim)), **layers, "a": Constant((width,), scale)}

@@ -1,0 +1,58 @@
+"""What all stages of a proof share: where it lies, who is told, how long each took, and the verifier's answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wideproof.certificates.attempt import Attempt
+from wideproof.proving.predictor import CERTIFICATE
+from wideproof.threads import one_blas_thread
+from wideproof.training import Progress, Recipe
+
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Job:
+    """What all stages share: where the proof lies, who is told, how long each stage took.
+
+    `from_start` says whether training is followed from its first step, `None` where that is cheap; `before`, whether
+    a proof before training will do.
+    """
+
+    folder: Path
+    recipe: Recipe
+    sharp: bool
+    tell: Tell
+    progress: Callable[[Progress], None] | None
+    seconds: dict[str, float] = field(default_factory=dict)
+    from_start: bool | None = False
+    before: bool = False
+
+    @contextmanager
+    def stage(self, name: str, words: str) -> Iterator[None]:
+        """Tell what begins, and count its seconds."""
+        self.tell(words)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def verified(job: Job, attempt: Attempt, words: str = "verifying with rigorous bounds on all rounding") -> Any:
+    """Write the certificate, and return what the independent verifier says of it; `None` where there is none."""
+    if attempt.certificate is None:
+        return None
+    from wideproof_verify import verify
+
+    with job.stage("verifying", words):
+        place = job.folder / CERTIFICATE
+        attempt.certificate.put(place)
+        with one_blas_thread() if attempt.certificate.start is not None else nullcontext():  # many small products
+            return verify(place)

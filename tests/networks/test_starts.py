@@ -1,0 +1,109 @@
+"""The starts of the fully-connected network: how they are written, drawn, stored, and refused."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import wideproof as wp
+from tests.certificates.making import sphere
+from wideproof.certificates import doubled, positive
+from wideproof.errors import InputError
+from wideproof.kernels import gram, limit_gram
+from wideproof.kernels.closed import closed_gram
+from wideproof.networks import Described, FullyConnected, from_config, get_activation, to_config
+from wideproof.networks.starts import scale_of, written
+from wideproof.training import Run, resume, train
+
+TANH = get_activation("tanh")
+DEEP = FullyConnected(4, 6, 3, TANH, start="positive(2.5)")
+
+
+@pytest.mark.parametrize(
+    ("given", "stored", "scale"),
+    [("normal", "normal", None), ("positive", "positive", 1.0), ("positive(1e-3)", "positive(0.001)", 1e-3),
+     ("positive( 7600 )", "positive(7600)", 7600.0), ("positive(1e30)", "positive(1e+30)", 1e30)],
+)  # fmt: skip
+def test_a_start_is_stored_in_one_way(given, stored, scale):
+    assert (written(given), scale_of(stored)) == (stored, scale)
+    assert written(stored) == stored
+
+
+@pytest.mark.parametrize("given", ["negative", "positive()", "positive(x)", "positive(0)", "positive(-1)", "",
+                                   "positive(inf)", "positive(nan)", "normal(2)"])  # fmt: skip
+def test_what_is_no_start(given):
+    with pytest.raises(InputError, match=r"the start is normal, positive or positive\(A\)"):
+        FullyConnected(3, 4, 2, TANH, start=given)
+
+
+def test_the_weights_are_those_of_the_formula():
+    """Two routes: the laws of the network, and the formula written out."""
+    drawn = DEEP.init(seed=5)
+    assert list(drawn) == ["W1", "W2", "W3", "a"]
+    np.testing.assert_array_equal(drawn["W1"], np.zeros((6, 4)))
+    for name in ("W2", "W3"):
+        np.testing.assert_array_equal(drawn[name], np.sqrt(6) * np.eye(6))
+    np.testing.assert_array_equal(drawn["a"], np.full(6, 2.5))
+    helper = positive(FullyConnected(4, 6, 3, TANH), 2.5)
+    assert all(np.array_equal(helper[name], drawn[name]) for name in drawn)
+    assert DEEP.init(0, "float32")["W2"].dtype == np.float32
+
+
+def test_the_gram_matrix_in_closed_form():
+    x = sphere(3, 4, 0)
+    there, closed = gram(DEEP, DEEP.init(), x, by_weight=True), closed_gram(DEEP, x)
+    np.testing.assert_allclose(closed.total, there.matrix, rtol=1e-12)
+    np.testing.assert_array_equal(closed.read_out, np.asarray(there.blocks["a"]))
+
+
+def test_there_is_no_limit_but_the_start_itself():
+    with pytest.raises(InputError, match="do not start as normal numbers"):
+        limit_gram(DEEP, sphere(3, 4, 0))
+
+
+def test_the_doubled_start_is_drawn_whatever_the_network_starts_from():
+    plain = FullyConnected(4, 6, 2, TANH)
+    one, other = doubled(plain, 3), doubled(dataclasses.replace(plain, start="positive"), 3)
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_descriptions_keep_it():
+    assert from_config(to_config(DEEP)) == DEEP
+    old = {key: value for key, value in to_config(FullyConnected(4, 6, 3)).items() if key != "start"}
+    assert from_config(old) == FullyConnected(4, 6, 3)
+    assert "start" not in str(FullyConnected(4, 6, 3))
+    assert str(DEEP).endswith("start=positive(2.5))")
+    assert hash(DEEP) != hash(dataclasses.replace(DEEP, start="normal"))
+    own = Described(DEEP.graph, tuple(DEEP.laws().items()))
+    again = from_config(to_config(own))
+    assert again == own
+    assert all(np.array_equal(again.init(0)[name], weight) for name, weight in DEEP.init(0).items())
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: FullyConnected(3, 4, 2, TANH, outputs=2, start="positive"), "with one output, got 2 outputs"),
+        (lambda: FullyConnected(3, 4, 2, start="positive"), "0 at 0, as tanh or erf, got softplus"),
+        (lambda: FullyConnected(3, 4, 2, get_activation("relu"), start="positive"), "smooth activation .* got relu"),
+        (lambda: wp.build("residual", (3,), (), width=4, depth=2, start="positive"), "residual has no option start"),
+        (lambda: wp.build("deep-relu", (3,), (), width=4, depth=2, start="positive"), "deep-relu has no option start"),
+    ],
+)
+def test_what_it_is_not_for_is_one_sentence(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+def test_a_run_resumes_to_the_same_bits(tmp_path):
+    data = wp.load("sphere:n=4,d=6,separation=0.5,seed=1")
+    network = wp.build("fully-connected", data.input_shape, data.target_shape, width=8, depth=3, activation="tanh",
+                       start="positive(30)")  # fmt: skip
+    whole = train(network, data, wp.Recipe(steps=30), folder=tmp_path / "whole")
+    train(network, data, wp.Recipe(steps=11), folder=tmp_path / "part")
+    parts = resume(tmp_path / "part", steps=30)
+    assert Run.load(tmp_path / "part").network == network
+    assert parts.network.start == "positive(30)"  # pyright: ignore[reportAttributeAccessIssue]
+    assert all(np.array_equal(parts.params[name], whole.params[name]) for name in whole.params)
+    assert (whole.initial["W1"] == 0).all()
+    assert whole.loss < whole.records["loss"][0] == data.n / 2  # all outputs begin at zero, labels are -1 and 1
