@@ -78,13 +78,14 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
         rank: int = 1000,
         tol: float = 1e-6,
         memory: int = 4 << 30,
+        device: str = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         super().__init__(
             network=network, depth=depth, activation=activation, kernel=kernel, fixed_layers=fixed_layers,
             preparation=preparation, bias=bias, ridge=ridge, solver=solver, rank=rank, tol=tol, memory=memory,
-            n_jobs=n_jobs, random_state=random_state,
+            device=device, n_jobs=n_jobs, random_state=random_state,
         )  # fmt: skip
         self.method = method
         self.C = C

@@ -13,11 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from wideproof.errors import InputError
 from wideproof.kernels import limit_gram, nngp
 from wideproof.networks import Network, build
+from wideproof.precision import double
 
 NETWORKS = ("fully-connected", "residual", "deep-relu", "residual-relu")
 KERNELS = ("ntk", "nngp")
@@ -103,13 +106,14 @@ class LimitKernel:
         self._fill(result, [(left, right) for left in _tiles(x) for right in _tiles(other)])
         return result
 
+    @double
     def there(self, x: np.ndarray, other: np.ndarray | None = None) -> Any:
         """Return the matrix of `x` with itself or with `other` as a JAX array, where JAX computes."""
         sides = [side for side in (x, other) if side is not None]
         network = self.built(x.shape[1])
         if self.kernel == "nngp":
-            return nngp(network, *sides, on_device=True).matrix
-        return limit_gram(network, *sides, names=self.names, on_device=True).matrix
+            return jnp.asarray(nngp(network, *sides, on_device=True).matrix)
+        return jnp.asarray(limit_gram(network, *sides, names=self.names, on_device=True).matrix)
 
     def lower(self, x: np.ndarray) -> np.ndarray:
         """Return the matrix of `x` with nothing of use above the tiles on the diagonal: half of the work."""
@@ -120,8 +124,18 @@ class LimitKernel:
 
     def product(self, x: np.ndarray, other: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Return the matrix between `x` and `other` times `vectors`, without keeping the matrix."""
-        step = max(SMALLEST, min(len(x), BLOCK_BYTES // (8 * len(other))))
-        blocks = [self(x[start : start + step], other) @ vectors for start in range(0, len(x), step)]
+        there = jax.default_backend() != "cpu"
+        step = max(SMALLEST, min(len(x), (16 if there else 1) * BLOCK_BYTES // (8 * len(other))))
+        parts = [x[start : start + step] for start in range(0, len(x), step)]
+        if there:
+            return self._product_there(parts, other, vectors)
+        blocks = [self(part, other) @ vectors for part in parts]
+        return np.concatenate(blocks) if blocks else np.zeros((0, *vectors.shape[1:]))
+
+    @double
+    def _product_there(self, parts: Sequence[np.ndarray], other: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        weights = jnp.asarray(vectors)
+        blocks = [np.asarray(self.there(part, other) @ weights) for part in parts]
         return np.concatenate(blocks) if blocks else np.zeros((0, *vectors.shape[1:]))
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ from wideproof.precision import double
 
 TILE = 4096
 LEAST = 2048  # examples below which the host is as quick
+DEVICES = ("auto", "cpu", "gpu")
 SPARE = 0.9  # of the device's memory: the rest is for tiles and for programs
 Matrix = Float[Array, "n n"]
 
@@ -43,10 +44,26 @@ def largest_matrix(memory: int) -> int:
     """Return how many examples have a matrix that fits into `memory` bytes, with the tiles beside it.
 
     >>> largest_matrix(139 << 30)
-    125312
+    129024
     """
     room = SPARE * memory - 8 * 8 * TILE * TILE
     return max(0, 64 * (math.isqrt(int(max(room, 0) / 8)) // 64))
+
+
+def is_wanted(device: str, n: int) -> bool:
+    """Return whether the matrix of n examples belongs on the device; `"gpu"` insists on one that is there and fits."""
+    if device not in DEVICES:
+        raise InputError(f"device is one of {', '.join(DEVICES)}; got {device!r}")
+    memory = device_memory()
+    if device == "gpu" and not memory:
+        raise InputError("device='gpu' needs a JAX that sees one, and this one sees none: take device='auto'")
+    fits = n <= largest_matrix(memory)
+    if device == "gpu" and not fits:
+        raise InputError(
+            f"the matrix of {n:,} examples takes {8 * n * n / 1e9:.0f} GB, and this device has room for that of "
+            f"{largest_matrix(memory):,}: take fewer examples, or solver='cg'"
+        )
+    return device != "cpu" and memory > 0 and fits and (device == "gpu" or n >= LEAST)
 
 
 class Layout(NamedTuple):
@@ -90,7 +107,7 @@ def _dress(a: Matrix, root: Array, ridge: Array, b: int) -> Matrix:
     def strip(i: Array, a: Matrix) -> Matrix:
         part = lax.dynamic_slice(a, (i * b, 0), (b, rows))
         own = lax.dynamic_slice(scale, (i * b,), (b,))
-        part = part * own[:, None] * scale
+        part = part * own[:, None] * scale[None, :]
         diagonal = lax.dynamic_slice(add, (i * b,), (b,))
         columns = i * b + jnp.arange(b)
         part = part.at[jnp.arange(b), columns].add(diagonal)
@@ -174,10 +191,10 @@ def filled_up(x: np.ndarray, rows: int) -> np.ndarray:
 def factor(kernel: LimitKernel, x: np.ndarray, root: np.ndarray, ridge: float, tile: int = TILE) -> Factored:
     """Factor $W^{1/2} K W^{1/2} + r I$ where JAX's default device is.
 
-    >>> x = np.random.default_rng(0).standard_normal((5, 3))
-    >>> found = factor(LimitKernel(depth=1), x, np.ones(5), 0.1, tile=64)
-    >>> matrix = LimitKernel(depth=1)(x) + 0.1 * np.eye(5)
-    >>> bool(np.allclose(matrix @ found.solve(np.eye(5)), np.eye(5)))
+    >>> x = np.random.default_rng(0).standard_normal((70, 3))
+    >>> found = factor(LimitKernel(depth=1), x, np.ones(70), 0.1, tile=64)
+    >>> matrix = LimitKernel(depth=1)(x) + 0.1 * np.eye(70)
+    >>> bool(np.allclose(matrix @ found.solve(np.eye(70)), np.eye(70)))
     True
     """
     cut = layout(len(x), tile)
@@ -216,12 +233,11 @@ def left_out(matrix: Array, y: np.ndarray, weight: np.ndarray, others: np.ndarra
 
 
 @double
-def predict(kernel: LimitKernel, x: np.ndarray, fitted: np.ndarray, dual: np.ndarray, memory: int) -> np.ndarray:
-    """Return the kernel between `x` and the `fitted` inputs times the coefficients, a strip of rows at a time."""
-    coefficients, parts = jnp.asarray(dual), []
-    step = max(64, min(len(x), int(memory / 4 / (8 * len(fitted)))))
-    for start in range(0, len(x), step):
-        part = filled_up(x[start : start + step], min(step, len(x))) if len(x) > step else x[start : start + step]
-        there = kernel.there(part, fitted) @ coefficients
-        parts.append(np.asarray(there)[: len(x[start : start + step])])
-    return np.concatenate(parts) if parts else np.zeros((0, dual.shape[1]))
+def dressed(kernel: LimitKernel, x: np.ndarray, weight: np.ndarray) -> tuple[Array, float]:
+    """Return $W^{1/2} K W^{1/2}$ where JAX computes, and the mean of the diagonal of $K$."""
+    matrix = kernel.there(x)
+    level = float(jnp.trace(matrix)) / len(x)
+    if (weight != 1).any():
+        root = jnp.sqrt(jnp.asarray(weight))
+        matrix = matrix * root[None, :] * root[:, None]
+    return matrix, level

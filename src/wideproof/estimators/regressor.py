@@ -47,6 +47,7 @@ class KernelEstimator(BaseEstimator):
         rank: int = 1000,
         tol: float = 1e-6,
         memory: int = 4 << 30,
+        device: str = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -62,6 +63,7 @@ class KernelEstimator(BaseEstimator):
         self.rank = rank
         self.tol = tol
         self.memory = memory
+        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -77,7 +79,7 @@ class KernelEstimator(BaseEstimator):
         data = type(data)(self.preparation_(data.x), data.y, data.weight, data.within)
         self._fit = fit_ridge(
             kernel, data, self.ridge, centred=centred, solver=self.solver, rank=self.rank, tolerance=self.tol,
-            memory=self.memory, rng=check_random_state(self.random_state),
+            memory=self.memory, device=self.device, rng=check_random_state(self.random_state),
         )  # fmt: skip
         self.X_fit_, self.dual_coef_ = self._fit.x, self._fit.dual
         self.loo_: Any = self._fit.loo
@@ -113,6 +115,8 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
         step); `"auto"` takes Cholesky where the matrix fits into `memory` bytes.
     rank, tol
         columns of the Nyström approximation; the relative residual at which conjugate gradients stop.
+    device
+        `"auto"`: on a GPU where JAX sees one and the matrix fits into it; `"cpu"`; `"gpu"` insists.
     n_jobs
         tiles of the kernel matrix (2048 x 2048) that are computed side by side; `None` is 1, or what joblib's context
         says, and -1 all cores. The result is the same, bit for bit.
@@ -161,13 +165,14 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
         rank: int = 1000,
         tol: float = 1e-6,
         memory: int = 4 << 30,
+        device: str = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         super().__init__(
             network=network, depth=depth, activation=activation, kernel=kernel, fixed_layers=fixed_layers,
             preparation=preparation, bias=bias, ridge=ridge, solver=solver, rank=rank, tol=tol, memory=memory,
-            n_jobs=n_jobs, random_state=random_state,
+            device=device, n_jobs=n_jobs, random_state=random_state,
         )  # fmt: skip
         self.fit_intercept = fit_intercept
 

@@ -22,6 +22,7 @@ import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
 from wideproof.errors import InputError
+from wideproof.estimators import on_device
 from wideproof.estimators.limit_kernel import LimitKernel
 from wideproof.estimators.solvers import Nystrom, solve_cholesky, solve_iteratively
 
@@ -30,6 +31,7 @@ SOLVERS = ("auto", "cholesky", "cg", "nystrom")
 GRID = 10.0 ** np.arange(-10.0, 2.5, 0.5)
 # An eigendecomposition of so many examples takes seconds; of more, the ridge comes from a random subset this large.
 MOST_LEFT_OUT = 3000
+MOST_LEFT_OUT_THERE = 15_000  # the same on a device, where each ridge is a factorization and an inverse
 MOST_STEPS = 500
 
 
@@ -128,13 +130,15 @@ class Fit:
     amplitude: np.ndarray
     loo: LeaveOneOut | None
     root_weight: np.ndarray
-    factor: np.ndarray | None
+    factor: np.ndarray | on_device.Factored | None
 
     def variance(self, kernel: LimitKernel, x: np.ndarray) -> np.ndarray:
         """Return the variance at new inputs, of the Gaussian process with this covariance and noise `ridge`."""
         if self.factor is None:
             raise InputError(f"deviations need the factor of the matrix: fit with solver='cholesky', not {self.solver}")
         cross = self.root_weight[:, None] * kernel(self.x, x)
+        if isinstance(self.factor, on_device.Factored):
+            return np.maximum(kernel.diagonal(x) - np.einsum("ij,ij->j", cross, self.factor.solve(cross)), 0)
         half = scipy.linalg.solve_triangular(self.factor, cross, lower=True, check_finite=False, overwrite_b=True)
         return np.maximum(kernel.diagonal(x) - np.einsum("ij,ij->j", half, half), 0)
 
@@ -149,21 +153,27 @@ def fit_ridge(
     rank: int = 1000,
     tolerance: float = 1e-6,
     memory: int = 4 << 30,
+    device: str = "auto",
     rng: np.random.RandomState | None = None,
 ) -> Fit:
     """Fit by the chosen solver; `"auto"` is Cholesky where the matrix fits into `memory`, else conjugate gradients.
 
     `centred` says that the mean was taken off the targets, so that the ridge is chosen with the mean left out as well.
+    On a GPU the matrix stays there, if it fits into its memory.
     """
     if solver not in SOLVERS:
         raise InputError(f"solver is one of {', '.join(SOLVERS)}; got {solver!r}")
     n, rng = len(data.x), rng or np.random.RandomState(0)
+    there = solver in ("auto", "cholesky") and on_device.is_wanted(device, n)
     if solver == "auto":
-        solver = "cholesky" if 8 * n * n <= memory else "cg"
+        solver = "cholesky" if there or 8 * n * n <= memory else "cg"
     root = np.sqrt(data.weight)
     target = root[:, None] * data.y
-    chosen, loo, matrix = _choose(kernel, data, ridge, centred, rng)
-    if solver == "cholesky":
+    chosen, loo, matrix = _choose(kernel, data, ridge, centred, rng, there)
+    if there:
+        matrix = on_device.factor(kernel, data.x, root, chosen)
+        beta, iterations, error = matrix.solve(target), 0, 0.0
+    elif solver == "cholesky":
         if matrix is None or len(matrix) < n:
             matrix = kernel.lower(data.x)
         if (data.weight != 1).any():
@@ -196,7 +206,12 @@ def fit_ridge(
 
 
 def _choose(
-    kernel: LimitKernel, data: Merged, ridge: float | str | Sequence[float], centred: bool, rng: np.random.RandomState
+    kernel: LimitKernel,
+    data: Merged,
+    ridge: float | str | Sequence[float],
+    centred: bool,
+    rng: np.random.RandomState,
+    there: bool,
 ) -> tuple[float, LeaveOneOut | None, np.ndarray | None]:
     """Return the ridge, the errors it was chosen by, and the matrix that this took."""
     grid = None if isinstance(ridge, str) else np.asarray(ridge, float)
@@ -204,9 +219,32 @@ def _choose(
         raise InputError(f"ridge is a number >= 0, several of them, or 'loo'; got {ridge!r}")
     if grid is not None and grid.ndim == 0:
         return float(grid), None, None
-    some = data
-    if len(data.x) > MOST_LEFT_OUT:
-        some = data.take(np.sort(rng.choice(len(data.x), MOST_LEFT_OUT, replace=False)))
+    some, most = data, MOST_LEFT_OUT_THERE if there else MOST_LEFT_OUT
+    if len(data.x) > most:
+        some = data.take(np.sort(rng.choice(len(data.x), most, replace=False)))
+    if there:
+        return _choose_there(kernel, some, grid, centred)
     matrix = kernel(some.x)
     found = leave_one_out(matrix, some.y, some.weight, None if grid is None else grid.tolist(), centred)
     return found.best, found, matrix
+
+
+def _choose_there(
+    kernel: LimitKernel, some: Merged, grid: np.ndarray | None, centred: bool
+) -> tuple[float, LeaveOneOut, None]:
+    """Choose the ridge where the matrix is: from the largest down, until the error has risen twice in a row."""
+    matrix, level = on_device.dressed(kernel, some.x, some.weight)
+    candidates = np.sort(GRID * level if grid is None else grid)[::-1]
+    others = _means_of_others(some.y, some.weight) if centred else np.zeros_like(some.y)
+    mean = np.average(some.y, axis=0, weights=some.weight)
+    spread = np.average(np.square(some.y - mean), axis=0, weights=some.weight)
+    unit = np.where(spread > 0, spread, 1.0) * some.weight.sum()
+    errors: list[float] = []
+    for ridge in candidates:
+        left_out = on_device.left_out(matrix, some.y, some.weight, others, float(ridge))
+        found = float(np.mean(np.sum(np.square(left_out), axis=0) / unit))
+        errors.append(found if np.isfinite(found) else np.inf)
+        if grid is None and len(errors) > 2 and errors[-1] >= errors[-2] >= errors[-3]:
+            break
+    found = LeaveOneOut(candidates[: len(errors)][::-1], np.array(errors)[::-1])
+    return found.best, found, None
