@@ -1,10 +1,10 @@
 r"""Ridge regression where the kernel matrix is: one array on the device, factored in place, tile by tile.
 
 The matrix of n examples is the only thing of size $n^2$: $8 n^2$ bytes in float64, 29 GB for 60,000 examples. It is
-cut into tiles of $b \times b$; for column $k$ of tiles
+cut into tiles of $b \times b$; for row $k$ of tiles
 
-$$ A_{ik} \leftarrow \Big(A_{ik} - \sum_{j<k} L_{ij} L_{kj}^\top\Big) L_{kk}^{-\top}, \qquad L_{kk} L_{kk}^\top = A_{kk}
-   \text{ before}, $$
+$$ U_{kj} = U_{kk}^{-\top} \Big(A_{kj} - \sum_{i<k} U_{ik}^\top U_{ij}\Big), \qquad
+   U_{kk}^\top U_{kk} = A_{kk} - \sum_{i<k} U_{ik}^\top U_{ik}, $$
 
 which is one program for all n with the same number of tiles. Examples that fill up the last tile have an identity of
 their own. Nothing passes through the host but the inputs, the coefficients and the predictions.
@@ -116,50 +116,55 @@ def _dress(a: Matrix, root: Array, ridge: Array, b: int) -> Matrix:
     return lax.fori_loop(0, rows // b, strip, a)
 
 
+def _triangular(corner: Array, b: Array, transposed: bool) -> Array:
+    """Return U⁻ᵀ b, or U⁻¹ b where not `transposed`, by solving for the transpose."""
+    return lax.linalg.triangular_solve(corner.T, b.T, lower=True, transpose_a=transposed).T
+
+
 @partial(jax.jit, static_argnums=(1,), donate_argnums=(0,))
 def _factor(a: Matrix, b: int) -> Matrix:
-    """Replace the lower tiles by the factor; NaN where the matrix is not positive definite."""
+    """Replace the upper tiles by U with UᵀU = A; NaN where the matrix is not positive definite.
+
+    Library routines want columns side by side in memory. Tiles go there as transposes, which cost nothing: otherwise
+    the compiler turns the whole matrix round, and needs a second one.
+    """
     tiles = a.shape[0] // b
 
-    def column(k: Array, a: Matrix) -> Matrix:
-        def reduced(i: Array, a: Matrix) -> Matrix:
-            def minus(j: Array, sum_: Array) -> Array:
-                return sum_ - _block(a, i, j, b) @ _block(a, k, j, b).T
+    def row(k: Array, a: Matrix) -> Matrix:
+        def reduced(j: Array, a: Matrix) -> Matrix:
+            def minus(i: Array, sum_: Array) -> Array:
+                return sum_ - lax.dot_general(_block(a, i, k, b), _block(a, i, j, b), (((0,), (0,)), ((), ())))
 
-            return _put(a, lax.fori_loop(0, k, minus, _block(a, i, k, b)), i, k, b)
+            return _put(a, lax.fori_loop(0, k, minus, _block(a, k, j, b)), k, j, b)
 
         a = lax.fori_loop(k, tiles, reduced, a)
-        corner = jnp.tril(lax.linalg.cholesky(_block(a, k, k, b), symmetrize_input=False))
+        corner = jnp.triu(lax.linalg.cholesky(_block(a, k, k, b).T, symmetrize_input=False).T)
         a = _put(a, corner, k, k, b)
 
-        def divided(i: Array, a: Matrix) -> Matrix:
-            tile = lax.linalg.triangular_solve(corner, _block(a, i, k, b), lower=True, transpose_a=True)
-            return _put(a, tile, i, k, b)
+        def divided(j: Array, a: Matrix) -> Matrix:
+            return _put(a, _triangular(corner, _block(a, k, j, b), transposed=True), k, j, b)
 
         return lax.fori_loop(k + 1, tiles, divided, a)
 
-    return lax.fori_loop(0, tiles, column, a)
+    return lax.fori_loop(0, tiles, row, a)
 
 
 @partial(jax.jit, static_argnums=(2,))
 def _solve(factor: Matrix, y: Float[Array, "n c"], b: int) -> Float[Array, "n c"]:
-    """Return the solution of L Lᵀ x = y."""
+    """Return the solution of UᵀU x = y."""
     tiles = factor.shape[0] // b
 
     def part(v: Array, i: Array) -> Array:
         return lax.dynamic_slice(v, (i * b, 0), (b, v.shape[1]))
 
     def forward(i: Array, v: Array) -> Array:
-        rest = lax.fori_loop(0, i, lambda j, s: s - _block(factor, i, j, b) @ part(v, j), part(v, i))
-        found = lax.linalg.triangular_solve(_block(factor, i, i, b), rest, left_side=True, lower=True)
-        return lax.dynamic_update_slice(v, found, (i * b, 0))
+        rest = lax.fori_loop(0, i, lambda j, s: s - _block(factor, j, i, b).T @ part(v, j), part(v, i))
+        return lax.dynamic_update_slice(v, _triangular(_block(factor, i, i, b), rest, transposed=True), (i * b, 0))
 
     def backward(t: Array, v: Array) -> Array:
         i = tiles - 1 - t
-        rest = lax.fori_loop(i + 1, tiles, lambda j, s: s - _block(factor, j, i, b).T @ part(v, j), part(v, i))
-        corner = _block(factor, i, i, b)
-        found = lax.linalg.triangular_solve(corner, rest, left_side=True, lower=True, transpose_a=True)
-        return lax.dynamic_update_slice(v, found, (i * b, 0))
+        rest = lax.fori_loop(i + 1, tiles, lambda j, s: s - _block(factor, i, j, b) @ part(v, j), part(v, i))
+        return lax.dynamic_update_slice(v, _triangular(_block(factor, i, i, b), rest, transposed=False), (i * b, 0))
 
     return lax.fori_loop(0, tiles, backward, lax.fori_loop(0, tiles, forward, y))
 
