@@ -109,19 +109,36 @@ class Anchor:
 
     Attributes
     ----------
-    residual : $\rho \ge \|F - y\|$. `s` : $\le \sqrt{\lambda_{\min}(G)}$, 0 where nothing positive is known.
-    S : $\ge \|J\|$. `newton` : $D \ge \sqrt{r^\top G^{-1} r}$, infinite where `s` is 0.
-    omega : for each use of a matrix or of the identity, the norm of $x \mapsto M \varphi(x)$.
-    inputs, all_inputs : for each value that a weight reads, the spectral norm of an example's, and of all examples'
-        together.
-    b2, b_max, slope : for each node and example $\|b\|_F$, the largest column of b, $\max|\sigma'|$.
-    g2 : for each node and example the spectral norm of g, all outputs and pixels side by side.
-    tangents : how hidden values move with each trained array, where the sharper bounds are wanted.
-    roots : upper bounds of the square roots of how many rows each example stands for.
-    lean : whether `gram` is the part of the read-out for one output only, which bounds the smallest eigenvalue of all.
-    lifted : what was added to the entries of every example's own block, where its outputs have a constant sum.
-    clearance : for each ReLU node, lower bounds of $|z|$: `n x p x m`.
-    rows : for each matrix, the norms of its rows. `unit` : for each node, the largest norm of one unit's values.
+    residual
+        $\rho \ge \|F - y\|$.
+    s
+        $\le \sqrt{\lambda_{\min}(G)}$, 0 where nothing positive is known.
+    S
+        $\ge \|J\|$.
+    newton
+        $D \ge \sqrt{r^\top G^{-1} r}$, infinite where `s` is 0.
+    omega
+        For each use of a matrix or of the identity, the norm of $x \mapsto M \varphi(x)$.
+    inputs, all_inputs
+        For each value that a weight reads, the spectral norm of an example's, and of all examples' together.
+    b2, b_max, slope
+        For each node and example $\|b\|_F$, the largest column of b, $\max|\sigma'|$.
+    g2
+        For each node and example the spectral norm of g, all outputs and pixels side by side.
+    tangents
+        How hidden values move with each trained array, where the sharper bounds are wanted.
+    roots
+        Upper bounds of the square roots of how many rows each example stands for.
+    lean
+        Whether `gram` is the part of the read-out for one output only, which bounds the smallest eigenvalue of all.
+    lifted
+        What was added to the entries of every example's own block, where its outputs have a constant sum.
+    clearance
+        For each ReLU node, lower bounds of $|z|$: `n x p x m`.
+    rows
+        For each matrix, the norms of its rows.
+    unit
+        For each node, the largest norm of one unit's values.
     """
 
     graph: Graph

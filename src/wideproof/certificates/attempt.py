@@ -21,10 +21,17 @@ class Obstacle:
 
     Attributes
     ----------
-    quantity : what is in the way: `"contradiction"`, `"parameters"`, `"eigenvalue"`, `"ratio"`, `"kink"`,
-        `"divergence"`; of basins also `"distance"`, `"repeats"` or `"rows"`; of weight decay `"decay"` or `"gradient"`.
-    value : its value; `needed` : the value at which the proof would pass.
-    reason : one sentence. `advice` : what would change it, the most promising first.
+    quantity
+        What is in the way: `"contradiction"`, `"parameters"`, `"eigenvalue"`, `"ratio"`, `"kink"`, `"divergence"`; of
+        basins also `"distance"`, `"repeats"` or `"rows"`; of weight decay `"decay"` or `"gradient"`.
+    value
+        Its value
+    needed
+        The value at which the proof would pass.
+    reason
+        One sentence.
+    advice
+        What would change it, the most promising first.
     """
 
     quantity: str

@@ -271,11 +271,16 @@ def certify_basin(
 
     Parameters
     ----------
-    params : the anchor: weights that fit to rounding (`polish`). With a `start`, those that `nearest` finds for it.
-    start : prove it for this start only; it may be farther away, and should differ from `params` across the zeros.
-    distance : how far from `params` the starts may be; by default about 0.8 times the largest with a proof.
-    step_size : certify this one; by default `share` times $1/b^2$. Smaller steps allow larger distances.
-    target_loss : the loss for which steps are counted.
+    params
+        The anchor: weights that fit to rounding (`polish`). With a `start`, those that `nearest` finds for it.
+    start
+        Prove it for this start only; it may be farther away, and should differ from `params` across the zeros.
+    distance
+        How far from `params` the starts may be; by default about 0.8 times the largest with a proof.
+    step_size
+        Certify this one; by default `share` times $1/b^2$. Smaller steps allow larger distances.
+    target_loss
+        The loss for which steps are counted.
 
     Examples
     --------

@@ -39,11 +39,16 @@ class Start:
 
     Attributes
     ----------
-    params : the weights at the start; those that are not trained are the anchor's.
-    step_size, steps : of (stochastic) gradient descent.
-    batches : the rows of every step, `steps x batch`, or `None` for all of them.
-    bits : for every step, the bits after the point that are enough: a hint for the verifier.
-    distance : how far from the anchor the exact steps end, at most.
+    params
+        The weights at the start; those that are not trained are the anchor's.
+    step_size, steps
+        Of (stochastic) gradient descent.
+    batches
+        The rows of every step, `steps x batch`, or `None` for all of them.
+    bits
+        For every step, the bits after the point that are enough: a hint for the verifier.
+    distance
+        How far from the anchor the exact steps end, at most.
     """
 
     params: Mapping[str, np.ndarray] = field(repr=False)
@@ -67,16 +72,29 @@ class Certificate:
 
     Attributes
     ----------
-    theorem : `"descent"`, `"existence"`, `"logistic"`, `"fit"`, `"impossible"`, `"basin"`, `"epochs"`, `"sampling"`,
+    theorem
+        `"descent"`, `"existence"`, `"logistic"`, `"fit"`, `"impossible"`, `"basin"`, `"epochs"`, `"sampling"`,
         `"orders"`, `"ridge"` or `"momentum"`.
-    level : how the claims were computed, `"float64"` or `"enclosed"`. Only a verifier calls a claim proved.
-    graph : the network, described. `claims` : the numbers, by name.
-    params, x, y : all weights at the anchor, and the prepared data.
-    sharp : whether the Lipschitz constants use the norms of whole products of layers.
-    about : where the anchor comes from: the data set's name, seed, steps, distance moved by polishing.
-    loss : name and reduction, where the theorem leaves them open. `start` : where training began, if that is claimed.
-    begun : the trained arrays of the one start that a basin is about, if it is about one.
-    centre : the trained arrays that weight decay pulls towards, if not zero.
+    level
+        How the claims were computed, `"float64"` or `"enclosed"`. Only a verifier calls a claim proved.
+    graph
+        The network, described.
+    claims
+        The numbers, by name.
+    params, x, y
+        All weights at the anchor, and the prepared data.
+    sharp
+        Whether the Lipschitz constants use the norms of whole products of layers.
+    about
+        Where the anchor comes from: the data set's name, seed, steps, distance moved by polishing.
+    loss
+        Name and reduction, where the theorem leaves them open.
+    start
+        Where training began, if that is claimed.
+    begun
+        The trained arrays of the one start that a basin is about, if it is about one.
+    centre
+        The trained arrays that weight decay pulls towards, if not zero.
     """
 
     summary: str

@@ -53,15 +53,23 @@ def certify(
 
     Parameters
     ----------
-    params : the anchor: an initialization (a proof before training) or trained weights.
-    level : `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
-    sharp : spend a pass and some spectral norms for each example on sharper Lipschitz constants.
-    step_size : certify this one, which is below $2/(b^2 + s^2)$; by default $1/b^2$, which asks least of the network.
-    target_loss : the loss, above the least one, for which steps are counted.
-    require_zero : prove zero loss, or that it is impossible.
-    rooms : shares, of which the first with a proof is taken: it then holds for all starts so near that their residual
-        is larger by at most that share. (Sums of outputs, which are constant at the anchor, are not at those.)
-    about : where the anchor comes from; it is written into the certificate.
+    params
+        The anchor: an initialization (a proof before training) or trained weights.
+    level
+        `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    sharp
+        Spend a pass and some spectral norms for each example on sharper Lipschitz constants.
+    step_size
+        Certify this one, which is below $2/(b^2 + s^2)$; by default $1/b^2$, which asks least of the network.
+    target_loss
+        The loss, above the least one, for which steps are counted.
+    require_zero
+        Prove zero loss, or that it is impossible.
+    rooms
+        Shares, of which the first with a proof is taken: it then holds for all starts so near that their residual is
+        larger by at most that share. (Sums of outputs, which are constant at the anchor, are not at those.)
+    about
+        Where the anchor comes from; it is written into the certificate.
 
     Examples
     --------

@@ -36,10 +36,14 @@ class Classified:
 
     Attributes
     ----------
-    margin : lower bound of the least margin; above 0 every training example is on the right side.
-    loss : upper bound of the mean logistic loss; NaN for several classes.
-    descent : Theorem 3's conclusion for the least loss it reaches, or `None`.
-    anchor : the numbers at the weights.
+    margin
+        Lower bound of the least margin; above 0 every training example is on the right side.
+    loss
+        Upper bound of the mean logistic loss; NaN for several classes.
+    descent
+        Theorem 3's conclusion for the least loss it reaches, or `None`.
+    anchor
+        The numbers at the weights.
     """
 
     margin: float
@@ -66,14 +70,21 @@ def certify_classifier(
 
     Parameters
     ----------
-    params : the anchor: trained weights, or an initialization.
-    target_loss : asks Theorem 3 for that loss; by default for the least that it reaches.
-    level : `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
-    sharp : sharper Lipschitz constants; slower.
-    step_size : of gradient descent on the mean loss; by default $1/\beta$, with the curvature $\beta$ of the theorem.
-    room : the share of the loss by which it may be larger at a start nearby: Theorem 3 then holds for all starts
-        within `descent.distance`, at most 1e-7.
-    about : where the anchor comes from; it is written into the certificate.
+    params
+        The anchor: trained weights, or an initialization.
+    target_loss
+        Asks Theorem 3 for that loss; by default for the least that it reaches.
+    level
+        `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    sharp
+        Sharper Lipschitz constants; slower.
+    step_size
+        Of gradient descent on the mean loss; by default $1/\beta$, with the curvature $\beta$ of the theorem.
+    room
+        The share of the loss by which it may be larger at a start nearby: Theorem 3 then holds for all starts within
+        `descent.distance`, at most 1e-7.
+    about
+        Where the anchor comes from; it is written into the certificate.
 
     Examples
     --------

@@ -44,10 +44,14 @@ class Growth:
 
     Attributes
     ----------
-    factors : $G_k$ for every step.
-    steepest : $\eta \beta \|J\|^2$ at the sampled steps; beyond 2 errors grow at the edge of stability.
-    nearest : for ReLU networks the smallest $|z|$ seen, relative to how fast it moves.
-    reach : how far all outputs at the end move at most, for weights that move by 1.
+    factors
+        $G_k$ for every step.
+    steepest
+        $\eta \beta \|J\|^2$ at the sampled steps; beyond 2 errors grow at the edge of stability.
+    nearest
+        For ReLU networks the smallest $|z|$ seen, relative to how fast it moves.
+    reach
+        How far all outputs at the end move at most, for weights that move by 1.
     """
 
     factors: np.ndarray
@@ -225,10 +229,18 @@ class Work(NamedTuple):
 
     Attributes
     ----------
-    layers : how many nodes there are.
-    passes : products forward, back for every output, and of gradients. `pairs` : those of the Gram matrix.
-    norms : cubed sizes of the matrices whose norms are taken.
-    units : values of activations. `weights` : entries of all matrices.
+    layers
+        How many nodes there are.
+    passes
+        Products forward, back for every output, and of gradients.
+    pairs
+        Those of the Gram matrix.
+    norms
+        Cubed sizes of the matrices whose norms are taken.
+    units
+        Values of activations.
+    weights
+        Entries of all matrices.
     """
 
     layers: int

@@ -80,10 +80,14 @@ def certify_momentum(
 
     Parameters
     ----------
-    params : the anchor, with a small residual: training took most of it away, or `polish`.
-    momentum : $\beta$, from 0 to below 1.
-    step_size : certify this one; by default the largest with a proof, about $(1 - \beta)/S^2$.
-    target_loss : the loss, above the least one, for which steps are counted.
+    params
+        The anchor, with a small residual: training took most of it away, or `polish`.
+    momentum
+        $\beta$, from 0 to below 1.
+    step_size
+        Certify this one; by default the largest with a proof, about $(1 - \beta)/S^2$.
+    target_loss
+        The loss, above the least one, for which steps are counted.
 
     Examples
     --------

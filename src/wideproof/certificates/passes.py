@@ -22,11 +22,15 @@ class Pass:
 
     Attributes
     ----------
-    inputs : what matrices multiply, a value behind a map: `n x p x fan-in`.
-    z, values, slopes : pre-activations, values and slopes of each node: `n x p x m`.
-    b, g : cotangents of each node's value and pre-activation: `n x c x p x m`. In a lean pass b of the last node, the
-        same for all examples, is there once, and g is `None` where nothing is behind it.
-    outputs : all scored outputs of an example: `n x c`.
+    inputs
+        What matrices multiply, a value behind a map: `n x p x fan-in`.
+    z, values, slopes
+        Pre-activations, values and slopes of each node: `n x p x m`.
+    b, g
+        Cotangents of each node's value and pre-activation: `n x c x p x m`. In a lean pass b of the last node, the same
+        for all examples, is there once, and g is `None` where nothing is behind it.
+    outputs
+        All scored outputs of an example: `n x c`.
     """
 
     graph: Graph

@@ -33,9 +33,12 @@ class Polished:
 
     Attributes
     ----------
-    residuals : the norm of the residual before the first step and after each; with weight decay, of the gradient.
-    moved : the distance from where the steps began.
-    kind : which weights moved: `"all"`, or the `"read-out"` alone; `"ridge"`: all of them, with weight decay.
+    residuals
+        The norm of the residual before the first step and after each; with weight decay, of the gradient.
+    moved
+        The distance from where the steps began.
+    kind
+        Which weights moved: `"all"`, or the `"read-out"` alone; `"ridge"`: all of them, with weight decay.
     """
 
     params: dict[str, np.ndarray]

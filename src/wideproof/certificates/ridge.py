@@ -82,13 +82,19 @@ def certify_ridge(
 
     Parameters
     ----------
-    params : the anchor: weights near a stationary point of this loss (`polish_ridge`).
-    decay : $\lambda$; it must outweigh the curvature, about $\Lambda \|r\|$.
-    centre : $\theta_c$, the weights that decay pulls towards: by default zero, often the initialization.
-    distance : how far from `params` the starts may be, at least; by default the ball with a global minimum if there is
-        a proof for it, or else the one that leaves the most room.
-    step_size : certify this one; by default the one with the best rate.
-    target_loss : how far above its least value the regularized loss may be, for which steps are counted.
+    params
+        The anchor: weights near a stationary point of this loss (`polish_ridge`).
+    decay
+        $\lambda$; it must outweigh the curvature, about $\Lambda \|r\|$.
+    centre
+        $\theta_c$, the weights that decay pulls towards: by default zero, often the initialization.
+    distance
+        How far from `params` the starts may be, at least; by default the ball with a global minimum if there is a proof
+        for it, or else the one that leaves the most room.
+    step_size
+        Certify this one; by default the one with the best rate.
+    target_loss
+        How far above its least value the regularized loss may be, for which steps are counted.
 
     Examples
     --------

@@ -66,10 +66,13 @@ def scale_needed(
 
     Parameters
     ----------
-    start : `"doubled"`, drawn from each seed; or `"positive"`, which needs linearly independent inputs and is the same
-        for all seeds.
-    smallest, largest : the scales that are tried at most.
-    tolerance : the bisection ends when the bracket is this narrow, relatively.
+    start
+        `"doubled"`, drawn from each seed; or `"positive"`, which needs linearly independent inputs and is the same for
+        all seeds.
+    smallest, largest
+        The scales that are tried at most.
+    tolerance
+        The bisection ends when the bracket is this narrow, relatively.
 
     Examples
     --------

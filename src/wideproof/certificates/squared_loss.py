@@ -29,12 +29,20 @@ class Descent:
 
     Attributes
     ----------
-    h : the proof ratio $\Lambda \rho / (\kappa s)^2$ at the outermost radius; below 1/2 one constant suffices.
-    sigma, b : bounds of the Jacobian's singular values along the whole path.
-    eta : the step size; `kappa` : the share of s that it leaves, 1 up to $1/b^2$.
-    rate : $\eta \sigma (\kappa s - M(R))$, the share of the residual that every step removes at least.
-    jump : how far apart two Jacobians can be beyond what the staircase says: D, 0 without kinks.
-    steps : after which the loss is at most `epsilon`.
+    h
+        The proof ratio $\Lambda \rho / (\kappa s)^2$ at the outermost radius; below 1/2 one constant suffices.
+    sigma, b
+        Bounds of the Jacobian's singular values along the whole path.
+    eta
+        The step size
+    kappa
+        The share of s that it leaves, 1 up to $1/b^2$.
+    rate
+        $\eta \sigma (\kappa s - M(R))$, the share of the residual that every step removes at least.
+    jump
+        How far apart two Jacobians can be beyond what the staircase says: D, 0 without kinks.
+    steps
+        After which the loss is at most `epsilon`.
     """
 
     rho: float
@@ -190,8 +198,10 @@ class Existence:
 
     Attributes
     ----------
-    distance : $D \ge \sqrt{r^\top G^{-1} r}$, the length of the first Newton step.
-    h : $h' = \Lambda D / s < 1/2$.
+    distance
+        $D \ge \sqrt{r^\top G^{-1} r}$, the length of the first Newton step.
+    h
+        $h' = \Lambda D / s < 1/2$.
     """
 
     s: float

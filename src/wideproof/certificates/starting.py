@@ -67,8 +67,10 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
 
     Parameters
     ----------
-    run : gradient descent, or stochastic gradient descent, after which gradient descent takes over.
-    options : of `certify`, or for the logistic loss of `certify_classifier`.
+    run
+        Gradient descent, or stochastic gradient descent, after which gradient descent takes over.
+    options
+        Of `certify`, or for the logistic loss of `certify_classifier`.
 
     Examples
     --------
@@ -154,8 +156,10 @@ def enter(run: Run, attempt: Attempt) -> Attempt:
 
     Parameters
     ----------
-    run : gradient descent or stochastic gradient descent whose end is within d of the weights of `attempt`.
-    attempt : of `certify_basin`, `certify_epochs` or `certify_sampling`, at the polished end of the run.
+    run
+        Gradient descent or stochastic gradient descent whose end is within d of the weights of `attempt`.
+    attempt
+        Of `certify_basin`, `certify_epochs` or `certify_sampling`, at the polished end of the run.
 
     Examples
     --------

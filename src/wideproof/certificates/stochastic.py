@@ -56,9 +56,12 @@ def certify_epochs(
 
     Parameters
     ----------
-    params : the anchor: weights that fit to rounding (`polish`).
-    distance : how far from `params` the starts may be; by default about 0.8 times the largest with a proof.
-    step_size : multiplies the sum over a batch; by default one for which the proven rate is about the best.
+    params
+        The anchor: weights that fit to rounding (`polish`).
+    distance
+        How far from `params` the starts may be; by default about 0.8 times the largest with a proof.
+    step_size
+        Multiplies the sum over a batch; by default one for which the proven rate is about the best.
 
     Examples
     --------
@@ -147,10 +150,14 @@ def certify_sampling(
 
     Parameters
     ----------
-    params : the anchor: weights that fit to rounding (`polish`).
-    failure : the largest probability of failure that will do; the certificate states its own.
-    distance : how far from `params` the starts may be; by default about 0.8 times the largest with a proof.
-    step_size : multiplies the sum over a batch; by default $1/\beta$, the reciprocal of the largest $\|J_B\|^2$.
+    params
+        The anchor: weights that fit to rounding (`polish`).
+    failure
+        The largest probability of failure that will do; the certificate states its own.
+    distance
+        How far from `params` the starts may be; by default about 0.8 times the largest with a proof.
+    step_size
+        Multiplies the sum over a batch; by default $1/\beta$, the reciprocal of the largest $\|J_B\|^2$.
 
     Examples
     --------
@@ -266,10 +273,14 @@ def certify_orders(
 
     Parameters
     ----------
-    params : the anchor: weights that fit to rounding (`polish`).
-    steps : for how many steps.
-    distance : how far from `params` the starts may be; by default about 0.8 times the largest with a proof.
-    step_size : multiplies the sum over a batch; by default $1/\beta$, the reciprocal of the largest $\|J_B\|^2$.
+    params
+        The anchor: weights that fit to rounding (`polish`).
+    steps
+        For how many steps.
+    distance
+        How far from `params` the starts may be; by default about 0.8 times the largest with a proof.
+    step_size
+        Multiplies the sum over a batch; by default $1/\beta$, the reciprocal of the largest $\|J_B\|^2$.
 
     Examples
     --------

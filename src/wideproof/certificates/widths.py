@@ -137,10 +137,14 @@ def width_needed(
 
     Parameters
     ----------
-    network : its width is replaced; depth, activation and trained layers count.
-    scale : the output scale A.
-    tolerance : the bisection ends when the bracket is this narrow, relatively.
-    shares : the step sizes, as shares of $1/b^2$, at which Theorem 4 is tried where Theorem 1 fails; `()` for none.
+    network
+        Its width is replaced; depth, activation and trained layers count.
+    scale
+        The output scale A.
+    tolerance
+        The bisection ends when the bracket is this narrow, relatively.
+    shares
+        The step sizes, as shares of $1/b^2$, at which Theorem 4 is tried where Theorem 1 fails; `()` for none.
 
     Examples
     --------

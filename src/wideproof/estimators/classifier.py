@@ -50,7 +50,7 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
     Parameters
     ----------
     method, C
-        as above; `ridge`, `solver` and what belongs to them are of use for the ridge only, `C` for `SVC` only.
+        As above; `ridge`, `solver` and what belongs to them are of use for the ridge only, `C` for `SVC` only.
 
     The others are those of `NTKRegressor`.
 

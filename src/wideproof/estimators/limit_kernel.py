@@ -38,15 +38,15 @@ class LimitKernel:
     Attributes
     ----------
     network
-        one of the networks that take vectors: `"fully-connected"`, `"residual"`, `"deep-relu"`, `"residual-relu"`. The
+        One of the networks that take vectors: `"fully-connected"`, `"residual"`, `"deep-relu"`, `"residual-relu"`. The
         last two are ReLU networks; their tangent kernel is that of width 2, where the factor $m/2$ of `limit_gram` is
         1.
     depth, activation
-        as for the network.
+        As for the network.
     fixed_layers
-        how many of the first layers are drawn and not trained; their part is left out of the tangent kernel.
+        How many of the first layers are drawn and not trained; their part is left out of the tangent kernel.
     jobs
-        tiles of 2048 x 2048 side by side; the matrix is the same, bit for bit.
+        Tiles of 2048 x 2048 side by side; the matrix is the same, bit for bit.
 
     Examples
     --------

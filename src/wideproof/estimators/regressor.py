@@ -101,43 +101,43 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
     Parameters
     ----------
     network, depth, activation, kernel, fixed_layers
-        the kernel, as for `LimitKernel`.
+        The kernel, as for `LimitKernel`.
     preparation
         `"sphere"`: standardize, append `bias` and divide by the norm; `"standardize"`: without the last; `None`: only
         append `bias`.
     bias
-        the constant coordinate; 0 for none.
+        The constant coordinate; 0 for none.
     ridge
-        a number, `"loo"` or several numbers: then the one with the least leave-one-out error is taken, in closed form.
+        A number, `"loo"` or several numbers: then the one with the least leave-one-out error is taken, in closed form.
         Above 3,000 examples the choice is made on that many.
     solver
         `"cholesky"`; `"cg"` (conjugate gradients, tile by tile, preconditioned by Nyström), `"nystrom"` (its first
         step); `"auto"` takes Cholesky where the matrix fits into `memory` bytes.
     rank, tol
-        columns of the Nyström approximation; the relative residual at which conjugate gradients stop.
+        Columns of the Nyström approximation; the relative residual at which conjugate gradients stop.
     device
         `"auto"`: on a GPU where JAX sees one and the matrix fits into it; `"cpu"`; `"gpu"` insists.
     n_jobs
-        tiles of the kernel matrix (2048 x 2048) that are computed side by side; `None` is 1, or what joblib's context
+        Tiles of the kernel matrix (2048 x 2048) that are computed side by side; `None` is 1, or what joblib's context
         says, and -1 all cores. The result is the same, bit for bit.
     fit_intercept
-        whether to take $\mu$ off the targets; else $\mu = 0$.
+        Whether to take $\mu$ off the targets; else $\mu = 0$.
     random_state
-        decides the Nyström columns and the subset for the ridge.
+        Decides the Nyström columns and the subset for the ridge.
 
     Attributes
     ----------
     ridge_, loo_
-        the ridge taken, and the leave-one-out errors it was chosen by.
+        The ridge taken, and the leave-one-out errors it was chosen by.
     intercept_
         $\mu$, one number for each output.
     X_fit_, dual_coef_
-        prepared distinct training inputs, and the coefficients of the kernel at them.
+        Prepared distinct training inputs, and the coefficients of the kernel at them.
     error_
-        how far predictions can be off for want of a better solution, divided by $\sqrt{k(x,x)}$; 0 for Cholesky, where
+        How far predictions can be off for want of a better solution, divided by $\sqrt{k(x,x)}$; 0 for Cholesky, where
         there is rounding only.
     amplitude_
-        the factor, for each output, that makes the Gaussian process most likely; scales the deviations.
+        The factor, for each output, that makes the Gaussian process most likely; scales the deviations.
 
     Examples
     --------

@@ -117,26 +117,26 @@ class WideNetRegressor(RegressorMixin, WideNet):
         `"fully-connected"`, `"residual"`; for one output also `"deep-relu"`, `"residual-relu"`, which have ReLU units
         whatever `activation` says.
     width, depth, activation
-        as for the network.
+        As for the network.
     loss, steps, step_size, constant, batch, optimizer, target_loss, precision
-        as for `Recipe`.
+        As for `Recipe`.
     preparation, bias
-        as for `NTKRegressor`.
+        As for `NTKRegressor`.
     certify
-        whether to try and prove that gradient descent, gone on with, reaches zero loss from the trained weights.
+        Whether to try and prove that gradient descent, gone on with, reaches zero loss from the trained weights.
     random_state
-        decides the start and the minibatches; a whole number is `Recipe`'s seed.
+        Decides the start and the minibatches; a whole number is `Recipe`'s seed.
 
     Attributes
     ----------
     network_, params_
-        the network as a dictionary (`wideproof.networks.from_config`) and its trained weights.
+        The network as a dictionary (`wideproof.networks.from_config`) and its trained weights.
     n_iter_, step_size_, ending_, loss_
-        steps taken, step size, why training stopped, the last loss.
+        Steps taken, step size, why training stopped, the last loss.
     loss_curve_, loss_steps_
-        the recorded losses, and their steps.
+        The recorded losses, and their steps.
     certificate_
-        with `certify=True` an `Attempt`: `passed`, `certificate`, and what is in the way if there is none.
+        With `certify=True` an `Attempt`: `passed`, `certificate`, and what is in the way if there is none.
 
     Examples
     --------

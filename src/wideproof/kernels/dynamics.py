@@ -259,9 +259,9 @@ class Stochastic:
     Attributes
     ----------
     prediction
-        gradient descent with the same step, which is the mean: $\mathbb{E}\, e(k) = (I - \eta s G)^k e(0)$.
+        Gradient descent with the same step, which is the mean: $\mathbb{E}\, e(k) = (I - \eta s G)^k e(0)$.
     batch
-        examples per step.
+        Examples per step.
     loss
         $\tfrac s2\, \mathbb{E} \|e(k)\|^2$.
     variance
@@ -340,13 +340,13 @@ class Comparison:
     Attributes
     ----------
     first_decade
-        the largest deviation until the predicted loss is a tenth of the first.
+        The largest deviation until the predicted loss is a tenth of the first.
     overall
-        the largest deviation at all recorded steps whose predicted loss is above rounding.
+        The largest deviation at all recorded steps whose predicted loss is above rounding.
     rate
-        slope of the run's log loss per step, fitted over the later half of its steps, above the predicted limit.
+        Slope of the run's log loss per step, fitted over the later half of its steps, above the predicted limit.
     predicted_rate
-        the same fit to the prediction.
+        The same fit to the prediction.
     slowest_rate
         $2 \log |1 - \eta s \lambda|$ of the slowest direction that moves, which rules in the end.
     """

@@ -51,15 +51,15 @@ def gram(
     Parameters
     ----------
     names
-        the weights to sum over; by default the trained ones.
+        The weights to sum over; by default the trained ones.
     by_weight
-        also keep the part of each weight, the paper's $G^{(h)}$, in `blocks`.
+        Also keep the part of each weight, the paper's $G^{(h)}$, in `blocks`.
     precision
         `"float64"`, `"float32"`, or on a GPU `"tf32"` (float32 with the products of its tensor cores).
     memory
-        bytes of working memory besides the result, by default 2 GiB, or a quarter of a GPU's; less makes smaller tiles.
+        Bytes of working memory besides the result, by default 2 GiB, or a quarter of a GPU's; less makes smaller tiles.
     on_device
-        leave the matrix where it was computed, as a JAX array, instead of handing it out as a NumPy array.
+        Leave the matrix where it was computed, as a JAX array, instead of handing it out as a NumPy array.
 
     Examples
     --------

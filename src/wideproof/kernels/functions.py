@@ -64,23 +64,23 @@ def gram(
     Parameters
     ----------
     function
-        a network, or a function of a pytree and a batch, such as `model.apply`.
+        A network, or a function of a pytree and a batch, such as `model.apply`.
     x, other
-        arrays, or pytrees of arrays, with the examples along the first axis.
+        Arrays, or pytrees of arrays, with the examples along the first axis.
     names
-        what to sum over: paths such as `"params/Dense_0/kernel"`, everything under a path (`"params/Dense_0"`), or
+        What to sum over: paths such as `"params/Dense_0/kernel"`, everything under a path (`"params/Dense_0"`), or
         patterns (`"*/kernel"`). By default all; for networks the trained weights.
     by_weight
-        also keep the part of each leaf, by its path, in `blocks`.
+        Also keep the part of each leaf, by its path, in `blocks`.
     batched
-        whether the function takes a batch; `False`: one example, without the first axis.
+        Whether the function takes a batch; `False`: one example, without the first axis.
     precision
         `"float64"`, `"float32"`, or on a GPU `"tf32"`. Parameters and examples are cast to it.
     memory
-        bytes of working memory besides the result, by default 2 GiB, or a quarter of a GPU's. Where the Jacobian takes
+        Bytes of working memory besides the result, by default 2 GiB, or a quarter of a GPU's. Where the Jacobian takes
         more than half of it, its blocks are computed again for each tile.
     on_device
-        leave the matrix where it was computed, as a JAX array.
+        Leave the matrix where it was computed, as a JAX array.
 
     Examples
     --------

@@ -53,11 +53,11 @@ class Interpolant:
     Attributes
     ----------
     coefficients
-        for each name an array (terms, 2, pieces): powers of $t$, $\rho \ge 0$ or $\rho < 0$, pieces.
+        For each name an array (terms, 2, pieces): powers of $t$, $\rho \ge 0$ or $\rho < 0$, pieces.
     error
-        for each name the largest error measured, relative to the function's largest value.
+        For each name the largest error measured, relative to the function's largest value.
     breaks
-        borders of the pieces in $s$, from $1/\sqrt{2}$ down to 0.
+        Borders of the pieces in $s$, from $1/\sqrt{2}$ down to 0.
     """
 
     coefficients: dict[str, Any]
@@ -125,12 +125,12 @@ def interpolate(f: AngleFunction, count: int = 400, tolerance: float = 1e-13) ->
     Parameters
     ----------
     f
-        takes angles $\theta = \arccos \rho \in [0, \pi]$ and returns name -> values of the same length. It is called
+        Takes angles $\theta = \arccos \rho \in [0, \pi]$ and returns name -> values of the same length. It is called
         once, or a few times where the first angles do not determine it.
     count
-        how many angles `f` may be asked for in all.
+        How many angles `f` may be asked for in all.
     tolerance
-        largest error, relative to the largest value of each function.
+        Largest error, relative to the largest value of each function.
 
     Examples
     --------

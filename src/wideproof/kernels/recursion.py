@@ -69,13 +69,13 @@ def pair_recursion(
     Parameters
     ----------
     groups
-        for each matrix its name and the weights that are summed in it.
+        For each matrix its name and the weights that are summed in it.
     inner
-        inner products of the inputs, at every position.
+        Inner products of the inputs, at every position.
     value, slope
-        layer and $P^{(h)}$ to $\mathbb{E}[\sigma\sigma]$ and $\mathbb{E}[\sigma'\sigma']$.
+        Layer and $P^{(h)}$ to $\mathbb{E}[\sigma\sigma]$ and $\mathbb{E}[\sigma'\sigma']$.
     cross
-        layer to $b_i \mu_j + \mu_i b_j$.
+        Layer to $b_i \mu_j + \mu_i b_j$.
     """
     s = inner
     tangents: dict[str, Any] = {key: None for key, _ in groups}

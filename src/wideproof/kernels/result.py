@@ -21,22 +21,22 @@ class Gram:
     Attributes
     ----------
     matrix
-        rows are ordered by example first, then by output (recurrent: by step, then output).
+        Rows are ordered by example first, then by output (recurrent: by step, then output).
     blocks
-        the part of every weight, $G^{(h)}$, by name; empty unless asked for.
+        The part of every weight, $G^{(h)}$, by name; empty unless asked for.
     names
-        the weights that were summed.
+        The weights that were summed.
     source
         `"finite"` for given parameters, `"limit"` for infinite width.
     precision
         `"float64"`, `"float32"` or `"tf32"` (products of a GPU's tensor cores).
     device
-        where it was computed, such as `"cpu"`.
+        Where it was computed, such as `"cpu"`.
     error
-        a first-order bound on $\|G - \hat G\|_2$ from rounding and quadrature; it takes the passes through the network
+        A first-order bound on $\|G - \hat G\|_2$ from rounding and quadrature; it takes the passes through the network
         for stable (of a function it leaves them out), see `docs/reference/gram.md`.
     singular
-        why the exact matrix is singular, whatever rounding does to this one; empty if nothing says so.
+        Why the exact matrix is singular, whatever rounding does to this one; empty if nothing says so.
 
     `numpy.asarray(gram)` is the matrix.
     """

@@ -99,19 +99,19 @@ class Spectrum:
     Attributes
     ----------
     smallest, largest
-        the extreme eigenvalues with their radii.
+        The extreme eigenvalues with their radii.
     method
         `"dense"` or `"lanczos"`.
     precision
-        the arithmetic the entries come from.
+        The arithmetic the entries come from.
     eigenvalues
-        all of them, ascending, each within `smallest.radius`; `None` from Lanczos.
+        All of them, ascending, each within `smallest.radius`; `None` from Lanczos.
     vectors
-        the eigenvectors in columns, if they were asked for.
+        The eigenvectors in columns, if they were asked for.
     culprits
-        pairs of examples that explain an undecided smallest eigenvalue, the worst first.
+        Pairs of examples that explain an undecided smallest eigenvalue, the worst first.
     singular
-        why the exact matrix is singular, whatever its rounding; empty if nothing says so.
+        Why the exact matrix is singular, whatever its rounding; empty if nothing says so.
     """
 
     smallest: Enclosed
@@ -195,15 +195,15 @@ def spectrum(
     Parameters
     ----------
     gram
-        a symmetric matrix. Its `error` bounds the spectral norm of what is wrong with the entries.
+        A symmetric matrix. Its `error` bounds the spectral norm of what is wrong with the entries.
     error
-        replaces that bound; 0 declares the entries exact.
+        Replaces that bound; 0 declares the entries exact.
     method
         `"dense"`, `"lanczos"`, or `"auto"`: dense up to 3000 rows, or if all eigenvectors are asked for.
     points
-        the inputs, one per example, in which to look for the cause of a singular matrix.
+        The inputs, one per example, in which to look for the cause of a singular matrix.
     vectors
-        keep the eigenvectors.
+        Keep the eigenvectors.
 
     Notes
     -----

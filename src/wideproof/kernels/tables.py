@@ -51,13 +51,13 @@ class DualTable:
     Attributes
     ----------
     activation, low, high
-        the activation's name, and the range it was built for.
+        The activation's name, and the range it was built for.
     coefficients
-        for `"value"` and `"slope"` an array (terms, 2, pieces, N, N).
+        For `"value"` and `"slope"` an array (terms, 2, pieces, N, N).
     error
-        for both the error measured at random points, relative to the largest value in the range.
+        For both the error measured at random points, relative to the largest value in the range.
     breaks
-        borders of the pieces in $s$.
+        Borders of the pieces in $s$.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class DualTable:
         Parameters
         ----------
         tolerance
-            largest error, relative to the largest value in the range.
+            Largest error, relative to the largest value in the range.
         """
         name, low, high = get_activation(activation).name, float(low), float(high)
         if not (0 <= low <= high < math.inf):

@@ -130,11 +130,11 @@ def plan_uses(examples: int, fan_in: int, fan_out: int, reach: Bool[np.ndarray, 
     Parameters
     ----------
     examples
-        how many examples each side of the matrix has.
+        How many examples each side of the matrix has.
     fan_in, fan_out
-        sizes of an input and of a cotangent.
+        Sizes of an input and of a cotangent.
     reach
-        whether the use at a place can reach an output.
+        Whether the use at a place can reach an output.
     """
     groups = _groups(reach)
     active = sum((g.outputs[1] - g.outputs[0]) * len(g.places) for g in groups)

@@ -30,13 +30,22 @@ class Look:
 
     Attributes
     ----------
-    h, residual, s, constant : the proof ratio $h = \Lambda \rho / s^2$ and what it is made of.
-    largest : $\lambda_{\max}$ of the Gram matrix. `top` : $\eta \lambda_{\max}$, which is stable below 2.
-    moved, relative : the distance from the start, and the same in lengths of the weights there.
-    flipped : the share of pre-activations whose sign is another than at the start.
-    eigenvalues : of the Gram matrix of all examples, falling.
-    gram : its correlations, at most `CELLS` examples of it.
-    obstacle : why there is no proof here, in one sentence.
+    h, residual, s, constant
+        The proof ratio $h = \Lambda \rho / s^2$ and what it is made of.
+    largest
+        $\lambda_{\max}$ of the Gram matrix.
+    top
+        $\eta \lambda_{\max}$, which is stable below 2.
+    moved, relative
+        The distance from the start, and the same in lengths of the weights there.
+    flipped
+        The share of pre-activations whose sign is another than at the start.
+    eigenvalues
+        Of the Gram matrix of all examples, falling.
+    gram
+        Its correlations, at most `CELLS` examples of it.
+    obstacle
+        Why there is no proof here, in one sentence.
     """
 
     step: int

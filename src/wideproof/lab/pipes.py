@@ -22,10 +22,14 @@ class Worker:
 
     Parameters
     ----------
-    hear : called with each frame, in a thread.
-    lost : called in the same thread if the worker ends by itself, with what is known of it.
-    arguments : of `wideproof.lab.worker`.
-    folder : for what it compiles, which other workers read, and for what it has to say about errors.
+    hear
+        Called with each frame, in a thread.
+    lost
+        Called in the same thread if the worker ends by itself, with what is known of it.
+    arguments
+        Of `wideproof.lab.worker`.
+    folder
+        For what it compiles, which other workers read, and for what it has to say about errors.
     """
 
     def __init__(

@@ -28,10 +28,14 @@ def serve(
 
     Parameters
     ----------
-    folder : where proofs lie, and where those are put that somebody keeps.
-    host, port : where to listen; by default only this machine can reach it, at a free port.
-    browser : open the page.
-    token : what the address must contain; by default a new one each time.
+    folder
+        Where proofs lie, and where those are put that somebody keeps.
+    host, port
+        Where to listen; by default only this machine can reach it, at a free port.
+    browser
+        Open the page.
+    token
+        What the address must contain; by default a new one each time.
     """
     try:
         import uvicorn

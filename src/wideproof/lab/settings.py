@@ -48,8 +48,10 @@ class NetworkSettings(_Strict):
 
     Attributes
     ----------
-    scale : multiplies the read-out weights at the start: large is lazy, small learns features.
-    step : the step size as a multiple of 2/λmax of the Gram matrix at the start.
+    scale
+        Multiplies the read-out weights at the start: large is lazy, small learns features.
+    step
+        The step size as a multiple of 2/λmax of the Gram matrix at the start.
     """
 
     name: Annotated[str, Field(max_length=40)] = "fully-connected"

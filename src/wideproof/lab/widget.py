@@ -57,17 +57,27 @@ def lab(
 
     Parameters
     ----------
-    data : anything that `load` takes; without it the page offers data of its own.
-    network : a network for these data as they are, or the name of one.
-    target, classes, limit : as for `load`; of a large data set the first 300 examples are taken.
-    prepare : steps as for `prepare`, `none`, or `auto` for steps that suit the data. A network that is given, and data
-        that are prepared already, get none.
-    width, depth, activation, trained : of the network; by default its own, or 256, 2, tanh and all parts.
-    scale : multiplies the read-out weights at the start.
-    step : the step size as a multiple of 2/λmax of the Gram matrix at the start.
-    batch : examples per step; 0 takes all.
-    seed : of the start and the batches.
-    folder : where kept proofs are put.
+    data
+        Anything that `load` takes; without it the page offers data of its own.
+    network
+        A network for these data as they are, or the name of one.
+    target, classes, limit
+        As for `load`; of a large data set the first 300 examples are taken.
+    prepare
+        Steps as for `prepare`, `none`, or `auto` for steps that suit the data. A network that is given, and data that
+        are prepared already, get none.
+    width, depth, activation, trained
+        Of the network; by default its own, or 256, 2, tanh and all parts.
+    scale
+        Multiplies the read-out weights at the start.
+    step
+        The step size as a multiple of 2/λmax of the Gram matrix at the start.
+    batch
+        Examples per step; 0 takes all.
+    seed
+        Of the start and the batches.
+    folder
+        Where kept proofs are put.
 
     Examples
     --------

@@ -84,9 +84,9 @@ class GeneralizationBound:
     linear
         $I_2$, exactly.
     attacked
-        a value that $I_1$'s supremum reaches, by an attack: from below, so no bound.
+        A value that $I_1$'s supremum reaches, by an attack: from below, so no bound.
     certified
-        a bound on $I_1$ from above.
+        A bound on $I_1$ from above.
     """
 
     surrogate: float

@@ -27,13 +27,13 @@ class Unrolled:
     Attributes
     ----------
     W, A, B
-        the weights, `(m, m)`, `(m, dx)`, `(d, m)`.
+        The weights, `(m, m)`, `(m, dx)`, `(d, m)`.
     x
-        the tokens, `(n, L, dx)`.
+        The tokens, `(n, L, dx)`.
     g, h
-        pre-activations and hidden states, `(n, L, m)`.
+        Pre-activations and hidden states, `(n, L, m)`.
     mask
-        the diagonals of $D_{i,\ell}$ as booleans; zero counts as active.
+        The diagonals of $D_{i,\ell}$ as booleans; zero counts as active.
     """
 
     W: np.ndarray

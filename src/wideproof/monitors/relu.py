@@ -34,7 +34,7 @@ class ReLUPass:
     weights
         $W_1, \dots, W_L$, units as columns.
     signs
-        the output signs $v$.
+        The output signs $v$.
     layers
         $x_0, \dots, x_L$: one entry more than the others.
     values

@@ -29,11 +29,11 @@ class Trace:
     Attributes
     ----------
     outputs
-        the outputs, `(n, *out)`.
+        The outputs, `(n, *out)`.
     features
-        every layer, as `network.features` gives them.
+        Every layer, as `network.features` gives them.
     inputs, values, cotangents
-        by weight name, $u$, $z = W u$ and $b$ of each use; `cotangents` are those of the sum of all outputs, which is
+        By weight name, $u$, $z = W u$ and $b$ of each use; `cotangents` are those of the sum of all outputs, which is
         the output itself for networks with one.
     """
 

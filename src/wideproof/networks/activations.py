@@ -30,13 +30,19 @@ class Activation:
 
     Attributes
     ----------
-    c_sigma : $1 / \mathbb{E}_{X \sim N(0,1)}[\sigma(X)^2]$, which keeps norms at 1 (Du et al., Section 2).
-    lipschitz : $\sup |\sigma'|$.
-    smoothness : the Lipschitz constant of $\sigma'$, or `None` where $\sigma'$ jumps.
-    analytic : whether $\sigma$ is analytic and not a polynomial (Condition 3.2).
-    value, derivative : functions of JAX arrays.
-    proved : NumPy twins and rounded constants (`twins`). Without them an activation can be trained and measured, but
-        no certificate can be made with it.
+    c_sigma
+        $1 / \mathbb{E}_{X \sim N(0,1)}[\sigma(X)^2]$, which keeps norms at 1 (Du et al., Section 2).
+    lipschitz
+        $\sup |\sigma'|$.
+    smoothness
+        The Lipschitz constant of $\sigma'$, or `None` where $\sigma'$ jumps.
+    analytic
+        Whether $\sigma$ is analytic and not a polynomial (Condition 3.2).
+    value, derivative
+        Functions of JAX arrays.
+    proved
+        NumPy twins and rounded constants (`twins`). Without them an activation can be trained and measured, but no
+        certificate can be made with it.
 
     Examples
     --------

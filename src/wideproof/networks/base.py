@@ -180,8 +180,10 @@ class Network(ABC):
 
         Parameters
         ----------
-        seed : an integer, or a JAX key.
-        precision : `"float64"` or `"float32"`; both round the same draw.
+        seed
+            An integer, or a JAX key.
+        precision
+            `"float64"` or `"float32"`; both round the same draw.
         """
         key = jax.random.key(seed) if isinstance(seed, int | np.integer) else seed
         laws = enumerate(self.laws().items())

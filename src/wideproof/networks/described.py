@@ -25,7 +25,10 @@ class Described(Network):
 
     Attributes
     ----------
-    description : the graph. `starts` : for each weight its name and the law of its start, which has its shape.
+    description
+        The graph.
+    starts
+        For each weight its name and the law of its start, which has its shape.
 
     Examples
     --------

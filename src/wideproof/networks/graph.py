@@ -114,12 +114,18 @@ class Graph:
 
     Attributes
     ----------
-    shape : of the input at one position and the grid of positions: `(features, *grid)`.
-    read_out, bias : names of the read-out's weights; it is applied to each of the nodes `sites`.
-    outputs : how many numbers the read-out gives.
-    trained : names of the weights that gradient descent moves.
-    times : how many inputs there are, for a recurrent network; 0 for others.
-    columns : whether the weights have one column per unit instead of one row.
+    shape
+        Of the input at one position and the grid of positions: `(features, *grid)`.
+    read_out, bias
+        Names of the read-out's weights; it is applied to each of the nodes `sites`.
+    outputs
+        How many numbers the read-out gives.
+    trained
+        Names of the weights that gradient descent moves.
+    times
+        How many inputs there are, for a recurrent network; 0 for others.
+    columns
+        Whether the weights have one column per unit instead of one row.
     """
 
     shape: Sizes

@@ -41,10 +41,13 @@ class LayeredLimit:
 
     Attributes
     ----------
-    output : name of the read-out weights.
-    signs : whether the read-out is fixed with balanced signs, which removes the mean of the features from the
-        covariance of the outputs.
-    window : filter size of a convolution over positions, or `None` for vectors.
+    output
+        Name of the read-out weights.
+    signs
+        Whether the read-out is fixed with balanced signs, which removes the mean of the features from the covariance of
+        the outputs.
+    window
+        Filter size of a convolution over positions, or `None` for vectors.
     """
 
     activation: Activation

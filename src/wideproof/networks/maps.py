@@ -62,7 +62,8 @@ class Patches(Identity):
 
     Attributes
     ----------
-    size, stride, padding : for each dimension; `padding` is how many zeros stand before and after.
+    size, stride, padding
+        For each dimension; `padding` is how many zeros stand before and after.
 
     >>> import numpy as np
     >>> Patches((3,), (3,), (1,), ((1, 1),)).gather(np.arange(1.0, 4.0).reshape(1, 3, 1))[0].tolist()

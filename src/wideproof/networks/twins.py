@@ -21,10 +21,13 @@ class Proved:
 
     Attributes
     ----------
-    lipschitz, smoothness : upper bounds of $\sup|\sigma'|$ and of the Lipschitz constant of $\sigma'$; the latter is 0
-        for a piecewise linear activation inside a fixed pattern.
-    third : an upper bound of the Lipschitz constant of $\sigma''$, or `None` where $\sigma''$ jumps.
-    growth : whether the twins' errors grow like $1 + |z|$.
+    lipschitz, smoothness
+        Upper bounds of $\sup|\sigma'|$ and of the Lipschitz constant of $\sigma'$; the latter is 0 for a piecewise
+        linear activation inside a fixed pattern.
+    third
+        An upper bound of the Lipschitz constant of $\sigma''$, or `None` where $\sigma''$ jumps.
+    growth
+        Whether the twins' errors grow like $1 + |z|$.
     """
 
     lipschitz: float

@@ -51,27 +51,27 @@ class Check:
     Attributes
     ----------
     title
-        what was compared, in words and symbols.
+        What was compared, in words and symbols.
     kind
         `exact`, `bound`, `scale` or `oracle`.
     outcome
-        holds, fails or undecided.
+        Holds, fails or undecided.
     left, right
-        the two sides where they are closest to (or furthest into) a violation.
+        The two sides where they are closest to (or furthest into) a violation.
     slack
-        the room left there, relative: positive when the comparison holds.
+        The room left there, relative: positive when the comparison holds.
     constant
-        for bounds, the least factor on the right side with which it would hold.
+        For bounds, the least factor on the right side with which it would hold.
     slope
-        for scales, the fitted exponent with its interval.
+        For scales, the fitted exponent with its interval.
     samples
-        how many pairs of numbers were compared.
+        How many pairs of numbers were compared.
     parts, hypotheses
-        the comparisons that this check joins, and those of what the statement supposes.
+        The comparisons that this check joins, and those of what the statement supposes.
     assumptions
-        choices made where the paper leaves one (constants, sizes, a finite set for "all").
+        Choices made where the paper leaves one (constants, sizes, a finite set for "all").
     note
-        why it fails or is undecided, when it does.
+        Why it fails or is undecided, when it does.
     """
 
     title: str
@@ -192,15 +192,15 @@ def scales(
     Parameters
     ----------
     variable
-        the name of `x`, such as `"m"`.
+        The name of `x`, such as `"m"`.
     x
-        one value per point, at least three of them.
+        One value per point, at least three of them.
     y
-        one value per point, or one row per independent draw (then the interval is over draws).
+        One value per point, or one row per independent draw (then the interval is over draws).
     printed
-        the exponent in the paper. `sense="at most"` means that a smaller one is better.
+        The exponent in the paper. `sense="at most"` means that a smaller one is better.
     allowance
-        how far a fit over a finite range may be off; 0.1 unless a reason is given in the title.
+        How far a fit over a finite range may be off; 0.1 unless a reason is given in the title.
 
     Examples
     --------

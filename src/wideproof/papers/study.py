@@ -26,7 +26,7 @@ class Lab:
     study
         `"quick"`, `"standard"` or `"deep"`.
     seed
-        another seed gives other draws of everything.
+        Another seed gives other draws of everything.
 
     Examples
     --------

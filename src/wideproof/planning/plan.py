@@ -29,19 +29,19 @@ class Plan:
     Attributes
     ----------
     data
-        the examples the plan was made for, as they were given (a part of them where there are too many).
+        The examples the plan was made for, as they were given (a part of them where there are too many).
     rows
-        every candidate.
+        Every candidate.
     target_loss
-        half the sum of squares that the steps lead to.
+        Half the sum of squares that the steps lead to.
     recommendation
         `None` where no Gram matrix is known to be positive definite.
     proofs
-        what a proof before training needs, the least first; empty where the closed form does not apply.
+        What a proof before training needs, the least first; empty where the closed form does not apply.
     conflicts
-        repeated and contradicting examples.
+        Repeated and contradicting examples.
     notes
-        what to know, one sentence each.
+        What to know, one sentence each.
     """
 
     data: AnyDataset
@@ -119,19 +119,19 @@ def plan(
     Parameters
     ----------
     data
-        as loaded; the candidates' preparations come on top of its own.
+        As loaded; the candidates' preparations come on top of its own.
     networks, activations, depths, preparations
-        what to choose from; by default every network for this kind of data, four activations, depths 1, 2, 3 and 6, and
+        What to choose from; by default every network for this kind of data, four activations, depths 1, 2, 3 and 6, and
         data as loaded, centred and whitened (images and sequences: standardized), ended by the step that the network's
         paper needs.
     seed
-        of the networks that are drawn to find the width.
+        Of the networks that are drawn to find the width.
     most_rows
-        with more rows the plan is made for a part of the examples, as many of each class; `None` takes all.
+        With more rows the plan is made for a part of the examples, as many of each class; `None` takes all.
     most_weights
-        the largest network that is drawn.
+        The largest network that is drawn.
     progress
-        is called with steps done, steps in all, and what is under way.
+        Is called with steps done, steps in all, and what is under way.
 
     Examples
     --------

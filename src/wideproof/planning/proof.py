@@ -32,9 +32,9 @@ class ProofNeed:
     Attributes
     ----------
     need
-        the bound that $m A^2$ must exceed, with the lower end of the eigenvalue.
+        The bound that $m A^2$ must exceed, with the lower end of the eigenvalue.
     smallest
-        the smallest eigenvalue of $G^1$ with its radius.
+        The smallest eigenvalue of $G^1$ with its radius.
     """
 
     activation: str

@@ -20,15 +20,15 @@ class Recommendation:
     Attributes
     ----------
     row
-        the candidate and what is known of it.
+        The candidate and what is known of it.
     network
-        that network, for the prepared data, at the recommended width.
+        That network, for the prepared data, at the recommended width.
     tried
-        the widths that were drawn, the last being the recommended one.
+        The widths that were drawn, the last being the recommended one.
     seed
-        the seed they were drawn with.
+        The seed they were drawn with.
     reasons
-        one sentence each.
+        One sentence each.
     """
 
     row: Row

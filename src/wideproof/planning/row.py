@@ -29,18 +29,18 @@ class Row:
     Attributes
     ----------
     smallest, largest
-        the extreme eigenvalues at infinite width with their radii; for ReLU networks, whose matrix grows with the
+        The extreme eigenvalues at infinite width with their radii; for ReLU networks, whose matrix grows with the
         width, at width 2.
     condition
         $\lambda_{\max}/\lambda_{\min}$, or `None` where rounding leaves the sign of $\lambda_{\min}$ open.
     steps
-        predicted steps of gradient descent to the target loss, with $\eta = 1/\lambda_{\max}$ from outputs 0.
+        Predicted steps of gradient descent to the target loss, with $\eta = 1/\lambda_{\max}$ from outputs 0.
     left_out
-        the error of kernel regression on an example that was left out, over all of them, relative to the size of the
+        The error of kernel regression on an example that was left out, over all of them, relative to the size of the
         targets: $\sqrt{\sum_i r_i^2 / \sum_i y_i^2}$ with $r_i = (G^{-1}y)_i / (G^{-1})_{ii}$. About 1 is no better
         than answering 0: such a network learns by heart.
     cause
-        the examples that leave it undecided, in words.
+        The examples that leave it undecided, in words.
     """
 
     candidate: Candidate

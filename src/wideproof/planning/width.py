@@ -38,10 +38,10 @@ class Measured:
     limit_largest
         $\lambda_{\max}(G_\infty)$, at this width.
     steps
-        predicted steps to the target loss with $G_m$, `step_size`, and the drawn network's outputs at the start; `None`
+        Predicted steps to the target loss with $G_m$, `step_size`, and the drawn network's outputs at the start; `None`
         if it is not reached.
     outputs
-        how many outputs the drawn network had: all, or one where all would make too large a matrix.
+        How many outputs the drawn network had: all, or one where all would make too large a matrix.
     """
 
     width: int

@@ -89,12 +89,18 @@ class Choice:
 
     Attributes
     ----------
-    data : the prepared data; `network` is built for it.
-    step_size : $1/\lambda_{\max}$ of the weighted Gram matrix at infinite width.
-    steps : of training at most; what is left is polished away.
-    estimate : on rows left out, at infinite width; `None` where it was not computed.
-    looked : all candidates that were looked at, the chosen one first.
-    notes : one sentence each.
+    data
+        The prepared data; `network` is built for it.
+    step_size
+        $1/\lambda_{\max}$ of the weighted Gram matrix at infinite width.
+    steps
+        Of training at most; what is left is polished away.
+    estimate
+        On rows left out, at infinite width; `None` where it was not computed.
+    looked
+        All candidates that were looked at, the chosen one first.
+    notes
+        One sentence each.
     """
 
     data: AnyDataset
@@ -139,11 +145,16 @@ def choose(
 
     Parameters
     ----------
-    network, width, depth, activation, options : of the network, as in `build`; `None` leaves it open.
-    prepare : steps, `"none"`, or `"auto"`.
-    avoid : preparations that did not lead to a proof.
-    fast : of all that is provable take what is trained in the fewest steps, whatever its estimate.
-    progress : is called with candidates done, in all, and the one under way.
+    network, width, depth, activation, options
+        Of the network, as in `build`; `None` leaves it open.
+    prepare
+        Steps, `"none"`, or `"auto"`.
+    avoid
+        Preparations that did not lead to a proof.
+    fast
+        Of all that is provable take what is trained in the fewest steps, whatever its estimate.
+    progress
+        Is called with candidates done, in all, and the one under way.
 
     Examples
     --------

@@ -23,11 +23,16 @@ class Estimate:
 
     Attributes
     ----------
-    kind : `"accuracy"` (the share of right classes) or `"R²"`.
-    value, guess : of the network, and of always answering the most frequent class, or the mean.
-    error : the standard error of `value`.
-    rows : how many rows were left out or held out.
-    how : `"leave-one-out"` or `"held out"`.
+    kind
+        `"accuracy"` (the share of right classes) or `"R²"`.
+    value, guess
+        Of the network, and of always answering the most frequent class, or the mean.
+    error
+        The standard error of `value`.
+    rows
+        How many rows were left out or held out.
+    how
+        `"leave-one-out"` or `"held out"`.
     """
 
     kind: str

@@ -33,9 +33,12 @@ class Followed:
 
     Attributes
     ----------
-    attempt : the certificate, or the obstacle.
-    verdict : the independent verifier's answer; `None` if there was nothing to verify.
-    folder : where the certificate lies; `None` if it was not kept.
+    attempt
+        The certificate, or the obstacle.
+    verdict
+        The independent verifier's answer; `None` if there was nothing to verify.
+    folder
+        Where the certificate lies; `None` if it was not kept.
     """
 
     run: Run
@@ -90,10 +93,14 @@ def follow(
 
     Parameters
     ----------
-    run : of `train`, with the optimizer "plain" in float64.
-    folder : where the certificate is kept; by default it is not.
-    sharp : sharper Lipschitz constants; slower.
-    stage : is told what begins.
+    run
+        Of `train`, with the optimizer "plain" in float64.
+    folder
+        Where the certificate is kept; by default it is not.
+    sharp
+        Sharper Lipschitz constants; slower.
+    stage
+        Is told what begins.
 
     Examples
     --------

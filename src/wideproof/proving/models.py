@@ -64,15 +64,23 @@ def certify_model(
 
     Parameters
     ----------
-    model : an ONNX file, a PyTorch module of vectors, or a `Model` (a network with its weights; for images
+    model
+        An ONNX file, a PyTorch module of vectors, or a `Model` (a network with its weights; for images
         `from_torch(module, example)` makes one).
-    source, target, loading : the data, as `prove` takes them.
-    trained : names of the weights that gradient descent moves; by default all.
-    targets : `"signs"` ($\pm 1$) or `"one-hot"` (0 and 1) for labels; `"auto"` takes what the outputs are closer to.
-    prepare : what was done to the inputs before the model saw them; by default nothing.
-    folder : where run, certificate and report are kept; by default nothing is.
-    sharp : sharper Lipschitz constants; slower.
-    stage : is told what begins, in a few words.
+    source, target, loading
+        The data, as `prove` takes them.
+    trained
+        Names of the weights that gradient descent moves; by default all.
+    targets
+        `"signs"` ($\pm 1$) or `"one-hot"` (0 and 1) for labels; `"auto"` takes what the outputs are closer to.
+    prepare
+        What was done to the inputs before the model saw them; by default nothing.
+    folder
+        Where run, certificate and report are kept; by default nothing is.
+    sharp
+        Sharper Lipschitz constants; slower.
+    stage
+        Is told what begins, in a few words.
     """
     if folder is None:
         with tempfile.TemporaryDirectory() as kept:

@@ -41,20 +41,34 @@ class Proof:
 
     Attributes
     ----------
-    data : the rows that the statement is about, prepared.
-    audit : the data against the papers' assumptions; `None` where there are too many rows to compare all pairs.
-    run : the training run; `None` where the problem was found impossible before.
-    ratios : the proof ratio h along the training.
-    polished : what was done to the weights after training, or `None`.
-    attempt : the certificate or the obstacle.
-    verdict : the independent verifier's answer; `None` if there was nothing to verify.
-    eigenvalues : of the Gram matrix, at `"start"` and at `"end"`, where it was formed.
-    predicted : the loss that the Gram matrix at the start predicts, at its steps.
-    estimates : how good predictions on unseen rows are, by leaving out and of held out rows.
-    notes : how the table was read and what was chosen, one sentence each.
-    seconds : for each stage.
-    folder : where run, certificate and report lie.
-    given : what the weights are called, where they came with a model and nothing was trained.
+    data
+        The rows that the statement is about, prepared.
+    audit
+        The data against the papers' assumptions; `None` where there are too many rows to compare all pairs.
+    run
+        The training run; `None` where the problem was found impossible before.
+    ratios
+        The proof ratio h along the training.
+    polished
+        What was done to the weights after training, or `None`.
+    attempt
+        The certificate or the obstacle.
+    verdict
+        The independent verifier's answer; `None` if there was nothing to verify.
+    eigenvalues
+        Of the Gram matrix, at `"start"` and at `"end"`, where it was formed.
+    predicted
+        The loss that the Gram matrix at the start predicts, at its steps.
+    estimates
+        How good predictions on unseen rows are, by leaving out and of held out rows.
+    notes
+        How the table was read and what was chosen, one sentence each.
+    seconds
+        For each stage.
+    folder
+        Where run, certificate and report lie.
+    given
+        What the weights are called, where they came with a model and nothing was trained.
     """
 
     data: AnyDataset

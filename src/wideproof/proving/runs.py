@@ -24,10 +24,14 @@ def prove_run(
 
     Parameters
     ----------
-    run : a run of the squared loss. Where its weights are too far from a fit for a proof they are polished first.
-    folder : where the certificate is written.
-    from_start : prove it from the run's initial weights on, by following every step (`None`: if that is quick).
-    stage : is told what begins.
+    run
+        A run of the squared loss. Where its weights are too far from a fit for a proof they are polished first.
+    folder
+        Where the certificate is written.
+    from_start
+        Prove it from the run's initial weights on, by following every step (`None`: if that is quick).
+    stage
+        Is told what begins.
 
     Examples
     --------

@@ -73,21 +73,35 @@ def prove(
 
     Parameters
     ----------
-    source : a file, a bundled name, a DataFrame, a pair `(X, y)` or a data set; `target` is the column to predict.
-    network : a name; a network built for the data, which is then taken as prepared; or `None`, to have one chosen.
-    width, depth, activation, options : of the network, where it is not left open.
-    prepare : preparation steps, `"none"`, or `"auto"`, which never makes different rows equal.
-    folder : a new one, or one that an interrupted proof left behind; by default nothing is kept.
-    seed : decides the start.
-    steps, step_size : of training; by default what `choose` says. What is left over is polished away.
-    batch : train by SGD with so many rows a step, by default with half of the usual step size.
-    require_zero : where equal inputs have different targets, prove that zero loss is impossible and stop.
-    holdout : this share of the rows is kept out, to see what the network does on them.
-    sharp : sharper Lipschitz constants; slower.
-    from_start : prove it from the initial weights on, by following every step of training; by default where that takes
-        a minute or so. If it fails, or with `False`, the proof begins at the trained weights.
-    stage, progress : are told what begins, in a few words, and how training goes.
-    loading : further arguments of `load`, such as `classes`, `limit`, `missing`.
+    source
+        A file, a bundled name, a DataFrame, a pair `(X, y)` or a data set; `target` is the column to predict.
+    network
+        A name; a network built for the data, which is then taken as prepared; or `None`, to have one chosen.
+    width, depth, activation, options
+        Of the network, where it is not left open.
+    prepare
+        Preparation steps, `"none"`, or `"auto"`, which never makes different rows equal.
+    folder
+        A new one, or one that an interrupted proof left behind; by default nothing is kept.
+    seed
+        Decides the start.
+    steps, step_size
+        Of training; by default what `choose` says. What is left over is polished away.
+    batch
+        Train by SGD with so many rows a step, by default with half of the usual step size.
+    require_zero
+        Where equal inputs have different targets, prove that zero loss is impossible and stop.
+    holdout
+        This share of the rows is kept out, to see what the network does on them.
+    sharp
+        Sharper Lipschitz constants; slower.
+    from_start
+        Prove it from the initial weights on, by following every step of training; by default where that takes a minute
+        or so. If it fails, or with `False`, the proof begins at the trained weights.
+    stage, progress
+        Are told what begins, in a few words, and how training goes.
+    loading
+        Further arguments of `load`, such as `classes`, `limit`, `missing`.
 
     Returns
     -------

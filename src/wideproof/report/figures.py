@@ -70,9 +70,9 @@ def spectrum_figure(
     Parameters
     ----------
     layers
-        spectra of the parts of single weights, drawn as thin lines.
+        Spectra of the parts of single weights, drawn as thin lines.
     course
-        the prediction whose loss is drawn, up to `target_loss` if it is reached.
+        The prediction whose loss is drawn, up to `target_loss` if it is reached.
     """
     from matplotlib.figure import Figure
 

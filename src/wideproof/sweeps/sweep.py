@@ -57,18 +57,18 @@ def sweep(
     Parameters
     ----------
     folder
-        a new one, or one of an earlier run of this study; finished tasks are never run again.
+        A new one, or one of an earlier run of this study; finished tasks are never run again.
     workers
-        processes on this machine; 1 works here.
+        Processes on this machine; 1 works here.
     threads
-        tasks side by side in this process; as many as there are cores by default.
+        Tasks side by side in this process; as many as there are cores by default.
     batch
-        whether this process trains the seeds of one network in one program; by default on accelerators only, since on a
+        Whether this process trains the seeds of one network in one program; by default on accelerators only, since on a
         CPU threads were measured to be faster, and give each run the bits that it has alone.
     cluster
-        the address of a Dask scheduler, as in `tcp://host:8786`.
+        The address of a Dask scheduler, as in `tcp://host:8786`.
     progress
-        called after each task.
+        Called after each task.
     """
     began = time.perf_counter()
     store, tasks = Store(folder, study), tasks_of(study)

@@ -25,20 +25,34 @@ class Recipe:
 
     Attributes
     ----------
-    loss : name of the loss; families take an exponent, as in `"canonical(0.75)"`.
-    reduction : `"half_sum"` or `"mean"`; by default the half sum for the squared loss and the mean otherwise.
-    step_size : a number, `"safe"` (1 / largest curvature at the start) or `"paper"` (the theorem's scaling).
-    constant : multiplies a rule's step size: the constant that the papers leave unstated.
-    steps : the step limit.
-    target_loss : stop when the loss is at most this.
-    stop_at_zero_error : stop when every training example is on the right side.
-    batch : examples per step, a fresh uniform subset without replacement; `None` or all of them is gradient descent.
-    optimizer : `"plain"` as in the papers, or Optax's `"momentum"`, `"nesterov"`, `"adam"`.
-    seed : decides the start and the minibatches.
-    precision : `"float64"` or `"float32"`.
-    record_every : record each this many steps; 0 records the first 1024 and then ever more sparsely, 512 per doubling.
-    check_every : with minibatches, how often the whole loss is evaluated; 0 is once per pass over the data.
-    divergence_factor : a loss this many times the first one counts as divergence.
+    loss
+        Name of the loss; families take an exponent, as in `"canonical(0.75)"`.
+    reduction
+        `"half_sum"` or `"mean"`; by default the half sum for the squared loss and the mean otherwise.
+    step_size
+        A number, `"safe"` (1 / largest curvature at the start) or `"paper"` (the theorem's scaling).
+    constant
+        Multiplies a rule's step size: the constant that the papers leave unstated.
+    steps
+        The step limit.
+    target_loss
+        Stop when the loss is at most this.
+    stop_at_zero_error
+        Stop when every training example is on the right side.
+    batch
+        Examples per step, a fresh uniform subset without replacement; `None` or all of them is gradient descent.
+    optimizer
+        `"plain"` as in the papers, or Optax's `"momentum"`, `"nesterov"`, `"adam"`.
+    seed
+        Decides the start and the minibatches.
+    precision
+        `"float64"` or `"float32"`.
+    record_every
+        Record each this many steps; 0 records the first 1024 and then ever more sparsely, 512 per doubling.
+    check_every
+        With minibatches, how often the whole loss is evaluated; 0 is once per pass over the data.
+    divergence_factor
+        A loss this many times the first one counts as divergence.
 
     Examples
     --------

@@ -42,13 +42,20 @@ class Run:
 
     Attributes
     ----------
-    status : why it stopped; `Status.RUNNING` means that it was interrupted and can be resumed.
-    step : how many updates were made.
-    step_size : the number that the rule came to.
-    initial, params : all weights at the start and at the end.
-    steps, records : the recorded steps, and for each name an array with one row per recorded step.
-    optimizer : the arrays of the optimizer's state, for resuming.
-    seconds : time spent in the loop.
+    status
+        Why it stopped; `Status.RUNNING` means that it was interrupted and can be resumed.
+    step
+        How many updates were made.
+    step_size
+        The number that the rule came to.
+    initial, params
+        All weights at the start and at the end.
+    steps, records
+        The recorded steps, and for each name an array with one row per recorded step.
+    optimizer
+        The arrays of the optimizer's state, for resuming.
+    seconds
+        Time spent in the loop.
     """
 
     network: Network

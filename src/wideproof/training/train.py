@@ -58,11 +58,16 @@ def train(
 
     Parameters
     ----------
-    record : functions of `(state, info)`, evaluated inside the compiled loop at every recorded step.
-    folder : where to keep checkpoints; the run can be resumed from there with the same result, bit for bit.
-    checkpoint_seconds : least time between two checkpoints.
-    progress : called after each chunk of steps.
-    start : the run at step 0 where `begin` has made it already, with the same network, data and start.
+    record
+        Functions of `(state, info)`, evaluated inside the compiled loop at every recorded step.
+    folder
+        Where to keep checkpoints; the run can be resumed from there with the same result, bit for bit.
+    checkpoint_seconds
+        Least time between two checkpoints.
+    progress
+        Called after each chunk of steps.
+    start
+        The run at step 0 where `begin` has made it already, with the same network, data and start.
 
     Returns
     -------

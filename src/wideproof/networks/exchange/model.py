@@ -17,9 +17,12 @@ class Model:
 
     Attributes
     ----------
-    network, params : what training and certificates take.
-    notes : what was changed or left out on the way, one sentence each.
-    output : name of the value in the file that the outputs are.
+    network, params
+        What training and certificates take.
+    notes
+        What was changed or left out on the way, one sentence each.
+    output
+        Name of the value in the file that the outputs are.
     """
 
     network: Described

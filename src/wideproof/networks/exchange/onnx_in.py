@@ -24,11 +24,15 @@ def from_onnx(
 
     Parameters
     ----------
-    source : path of the file, or its bytes.
-    check : rows on which the network must agree with ONNX's reference evaluator in float64, up to 1e-10 of the largest
+    source
+        Path of the file, or its bytes.
+    check
+        Rows on which the network must agree with ONNX's reference evaluator in float64, up to 1e-10 of the largest
         output.
-    output : name of the value that becomes the output, where there are several or something comes behind.
-    logits : leave out a Softmax, LogSoftmax or Sigmoid at the end.
+    output
+        Name of the value that becomes the output, where there are several or something comes behind.
+    logits
+        Leave out a Softmax, LogSoftmax or Sigmoid at the end.
 
     Examples
     --------

@@ -40,9 +40,12 @@ class Program:
 
     Attributes
     ----------
-    shape, batch : of one example, and the number of rows where it is fixed.
-    names : for constants that are a weight in another layout, the name of that weight.
-    trained : names of the weights that are trained, or `None` where the file does not say.
+    shape, batch
+        Of one example, and the number of rows where it is fixed.
+    names
+        For constants that are a weight in another layout, the name of that weight.
+    trained
+        Names of the weights that are trained, or `None` where the file does not say.
     """
 
     input: str

@@ -25,8 +25,10 @@ def from_torch(module: Any, example: Any) -> Model:
 
     Parameters
     ----------
-    module : a `torch.nn.Module` of one input and one output.
-    example : rows of inputs, as a tensor or an array.
+    module
+        A `torch.nn.Module` of one input and one output.
+    example
+        Rows of inputs, as a tensor or an array.
 
     Examples
     --------

@@ -66,7 +66,7 @@ class Recursion:
     means
         $b^{(0)}, \dots, b^{(H)}$, arrays `(n, p)`.
     blocks
-        the limit of each weight's part of the Gram matrix, `(n, n)`.
+        The limit of each weight's part of the Gram matrix, `(n, n)`.
     """
 
     covariances: list[np.ndarray]
@@ -106,12 +106,12 @@ def recursion(network: Network, x: np.ndarray, misprints: Collection[str] = (), 
     Parameters
     ----------
     misprints
-        forms of the paper's text to follow instead of the right ones. `"index"`: the last block with the derivatives of
+        Forms of the paper's text to follow instead of the right ones. `"index"`: the last block with the derivatives of
         the layer before (Definitions 5.1, 6.1, 7.1); `"pairing"`: $b_i$ with $\sigma(u)$ of its own example
         (Definitions 6.1, 7.1); `"patch"`: pixels added to patch sums (Definition 7.1); `"factor"`: no $c_{res}^2/H^2$
         in the last block (Definition 7.1); `"rho"`: $\rho = \sigma$ (Remark E.5).
     nodes
-        of the quadrature, in each of two directions.
+        Of the quadrature, in each of two directions.
 
     Examples
     --------
