@@ -1,4 +1,4 @@
-"""Draw the picture of a proof that README shows: `python docs/picture.py` makes docs/_static/proof.svg from the demo."""
+"""Draw README's picture of a proof: `python docs/picture.py` makes docs/_static/proof.svg from the demo."""
 
 import tempfile
 from pathlib import Path
@@ -13,7 +13,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         proof = wp.prove("digits", classes=(0, 1), limit=200, folder=Path(folder) / "proof")
         figure = loss_figure(proof)
-    assert proof.proved and figure is not None
+    assert figure is not None
+    assert proof.proved
     save_figure(figure, Path(__file__).parent / "_static" / "proof.svg")
 
 

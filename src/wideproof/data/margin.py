@@ -59,7 +59,7 @@ def margin(x: Any, y: Any, *, features: int = 4000, seed: int = 0, bracket: bool
     """Estimate the margin of unit vectors `x` with labels `y` in {-1, +1}.
 
     The program on random features is solved with HiGHS; the upper bound takes its dual, the lower bound the
-    coefficient function `clip(g(u) / ε, -1, 1)` of the dual with |g| rounded off below ε.
+    coefficient function `clip(g(u) / ε, -1, 1)` of the dual with `|g|` rounded off below ε.
 
     Examples
     --------

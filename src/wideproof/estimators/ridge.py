@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
+from wideproof.data.repeats import equal_rows
 from wideproof.errors import InputError
 from wideproof.estimators import on_device
 from wideproof.estimators.limit_kernel import LimitKernel
@@ -56,17 +57,13 @@ def merge(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:
     >>> found.x.tolist(), found.y.tolist(), found.weight.tolist()
     ([[1.0], [2.0]], [[2.0], [5.0]], [3.0, 1.0])
     """
-    _, first, group = np.unique(x + 0.0, axis=0, return_index=True, return_inverse=True)
+    first, group = equal_rows(x)
     if len(first) == len(x):
         return Merged(x, y, weight, np.zeros(y.shape[1]))
-    order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    group = place[group.ravel()]
     total = np.bincount(group, weight)
     mean = np.stack([np.bincount(group, weight * column) / total for column in y.T], axis=1)
     within = np.sum(weight[:, None] * np.square(y - mean[group]), axis=0)
-    return Merged(x[first[order]], mean, total, within)
+    return Merged(x[first], mean, total, within)
 
 
 @dataclass(frozen=True)
@@ -232,7 +229,10 @@ def _choose(
 def _choose_there(
     kernel: LimitKernel, some: Merged, grid: np.ndarray | None, centred: bool
 ) -> tuple[float, LeaveOneOut, None]:
-    """Choose the ridge where the matrix is: from the largest down, until the error has risen twice in a row."""
+    """Choose the ridge where the matrix is: from the largest down, until the error has not fallen twice in a row.
+
+    A change by less than a thousandth, which says nothing about new examples, is no fall.
+    """
     matrix, level = on_device.dressed(kernel, some.x, some.weight)
     candidates = np.sort(GRID * level if grid is None else grid)[::-1]
     others = _means_of_others(some.y, some.weight) if centred else np.zeros_like(some.y)
@@ -244,7 +244,7 @@ def _choose_there(
         left_out = on_device.left_out(matrix, some.y, some.weight, others, float(ridge))
         found = float(np.mean(np.sum(np.square(left_out), axis=0) / unit))
         errors.append(found if np.isfinite(found) else np.inf)
-        if grid is None and len(errors) > 2 and errors[-1] >= errors[-2] >= errors[-3]:
+        if grid is None and len(errors) > 2 and min(errors[-2:]) >= 0.999 * min(errors[:-2]):
             break
     found = LeaveOneOut(candidates[: len(errors)][::-1], np.array(errors)[::-1])
     return found.best, found, None
