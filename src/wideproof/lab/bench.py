@@ -23,7 +23,7 @@ from wideproof.errors import InputError
 from wideproof.lab.frames import frame
 from wideproof.lab.given import NAME, Given
 from wideproof.lab.lane import PROVABLE, Lane
-from wideproof.lab.looks import HORIZON, Look, Twin, frame_of, thinned
+from wideproof.lab.looks import FAR, HORIZON, Look, Twin, frame_of, thinned
 from wideproof.lab.planes import LINES, PLANES
 from wideproof.lab.proofs import Proofs
 from wideproof.lab.settings import NetworkSettings, Settings, raw_data, read, ready_data
@@ -380,7 +380,7 @@ class Bench:
                 lane.twin = twin.result()
                 steps = np.unique(np.round(np.concatenate([np.arange(64), np.geomspace(64, HORIZON, 700)])))
                 loss = lane.twin.loss(steps)
-                known = np.isfinite(loss)
+                known = np.isfinite(loss) & (loss <= FAR * loss[0])
                 arrays = {"step": steps[known].astype("f8"), "loss": loss[known].astype("f4")}
                 self.send(frame("twin", arrays, lane=i))
                 self._show_field(i, lane)

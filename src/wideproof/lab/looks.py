@@ -21,6 +21,7 @@ from wideproof.training import Run
 CELLS = 160  # rows of the Gram matrix that a page draws
 GRID = 41  # points of the plane along each axis
 LINE = 201
+FAR = 1e3  # times the first loss: what is predicted beyond is not drawn
 HORIZON = 10**7  # steps that a predicted curve goes on for
 
 
@@ -152,7 +153,7 @@ def foretell(found: Look, run: Run) -> Forecast | None:
     course = predict(anchor.gram.mid, np.zeros(errors.shape), errors, run.step_size)
     steps = np.unique(np.round(np.concatenate([np.arange(64), np.geomspace(64, HORIZON, 700)])))
     loss = course.loss(steps) + distinct(run.data).least_loss[0]
-    known = np.isfinite(loss)
+    known = np.isfinite(loss) & (loss <= FAR * loss[0])  # a course that diverges leaves the picture
     return Forecast(found.step, steps[known] + found.step, loss[known])
 
 

@@ -70,18 +70,33 @@ export class Bench {
       running: () => this.playing(true),
       paused: () => { this.playing(false); this.over = message.over ?? null; this.draw("meters"); },
       data: () => this.hearData(message),
-      network: () => { lane.reset(); lane.info = message; if (message.lane === 0 && !message.again) { if (!this.lost) this.error(""); this.lost = false; this.points = 0; } this.draw("loss", "looks", "meters", "grams", "fields", "count"); },
+      network: () => { this.remind(lane); lane.reset(); lane.info = message; this.describe(); if (message.lane === 0 && !message.again) { if (!this.lost) this.error(""); this.lost = false; this.points = 0; } this.draw("loss", "looks", "meters", "grams", "fields", "count"); },
       forecast: () => { lane.forecast = message; this.draw("loss"); },
       twin: () => { lane.twin = message; this.draw("loss"); },
       points: () => this.hearPoints(lane, message),
       look: () => this.hearLook(lane, message),
       field: () => { lane.field = message.arrays.network; lane.twinField = message.arrays.twin ?? null; this.draw("fields"); },
-      proof: () => { lane.proof = { ...lane.proof, ...message, obstacle: message.obstacle ?? "" }; if (message.state === "proved") lane.kept = null; this.draw("meters"); },
+      proof: () => this.hearProof(lane, message),
       kept: () => { lane.kept = message.folder; this.draw("meters"); },
       chosen: () => this.take(message),
       uploaded: () => {},
     }[message.kind];
     heard?.();
+  }
+
+  // A proof that is there stays while another one, from the first step, is made.
+  hearProof(lane, message) {
+    const stays = lane.proof?.state === "proved" && message.from_start && message.state !== "proved";
+    lane.following = stays && message.state === "proving" ? `${message.text}…` : stays ? `from the first step: ${message.obstacle || message.text}` : "";
+    if (!stays) lane.proof = { ...lane.proof, ...message, obstacle: message.obstacle ?? "" };
+    if (message.state === "proved") lane.kept = null;
+    this.draw("meters");
+  }
+
+  // What was proved in this tab stays at hand when the bench is set anew.
+  remind(lane) {
+    if (!this.files || lane.proof?.state !== "proved" || !lane.proof.folder) return;
+    this.earlier = [...(this.earlier ?? []), { folder: lane.proof.folder, text: lane.proof.text.replace(/^Proved: /, "") }].slice(-5);
   }
 
   hearPoints(lane, { arrays: { step, loss }, at, state }) {
@@ -137,12 +152,20 @@ export class Bench {
   restore(state) { this.settings = read(state); this.controls(); this.ask(); }
   visit(k) {
     this.station = k;
+    this.tell("");
     const { settings, pace } = stations[k];
     this.settings = complete(settings);
     this.pace = pace;
     this.running = this.restart = false;
     this.controls();
     this.ask();
+    this.drawTour();
+  }
+  // Other data: the station is over, and training waits to be started.
+  leaveTour() {
+    this.tell("");
+    this.running = this.restart = false;
+    this.station = -1;
     this.drawTour();
   }
   change(part, key, value, i = 0) {
@@ -158,7 +181,10 @@ export class Bench {
   // Images and sequences need other data than points; both networks take the same examples.
   suit(name) {
     const kind = this.known.networks[name]?.data, data = this.settings.data;
-    if (kind !== "vectors" && !["file", "given"].includes(data.kind) && data.name !== "digits") Object.assign(data, { ...defaults.data, kind: "bundled", name: "digits", classes: "0,1", n: 20 });
+    if (kind !== "vectors" && !["file", "given"].includes(data.kind) && data.name !== "digits") {
+      this.tell(`${name} takes ${kind}: the data are now digits.`);
+      Object.assign(data, { ...defaults.data, kind: "bundled", name: "digits", classes: "0,1", n: 20 });
+    }
     for (const network of this.settings.networks) if (this.known.networks[network.name]?.data !== kind) network.name = name;
     this.controls();
   }
@@ -167,7 +193,7 @@ export class Bench {
     this.settings.networks = [{ ...this.settings.networks[0], name, width, depth, activation, seed, trained: "all", scale: 1 }];
     this.controls();
     this.ask();
-    this.note = notes.join(" ");
+    this.tell([`Chosen: ${name}, ${width} units, depth ${depth}, ${activation}, data prepared by ${prepare}.`, ...notes].join(" "));
   }
   movePoints(points) {
     this.settings.data.points = points;
@@ -186,6 +212,7 @@ export class Bench {
     this.busy("");
     if (!answer?.ok || !found) { this.error(found?.error ?? "the file did not arrive: is it larger than the lab takes?"); return; }
     this.table = found;
+    this.leaveTour();
     this.settings.data = { ...defaults.data, kind: "file", name: found.id, n: 300, target: found.columns.at(-1) };
     this.controls();
     this.ask();
@@ -198,6 +225,7 @@ export class Bench {
     const p = this.parts;
     p.tour = h("section", { class: "tour card", "aria-label": "Guided tour" });
     p.error = h("div", { role: "alert" });
+    p.note = h("p", { class: "card small", role: "status", hidden: true });
     p.controls = h("div", { class: "controls" });
     p.run = h("button", { class: "main", type: "button", onclick: () => this.play(!this.running) }, "Run");
     p.step = h("button", { type: "button", onclick: () => { this.playing(false); this.send({ do: "step", steps: 1 }); } }, "Step");
@@ -208,6 +236,7 @@ export class Bench {
     p.count = h("span", { class: "count" });
     const transport = h("div", { class: "transport" }, p.run, p.step, p.reset, h("label", { class: "pace" }, p.pace), p.second, p.busy, p.count);
     p.meters = h("section", { class: "card full", "aria-label": "Proof meter" });
+    p.earlier = h("details", { class: "card full small", hidden: true }, h("summary", {}, "Proved earlier in this tab"), p.earlierList = h("ul", {}));
     const card = (key, title, note, kind = "") => {
       p[`${key}Note`] = h("span", { class: "note" }, note);
       p[key] = h("div", { class: "chart" });
@@ -220,10 +249,10 @@ export class Bench {
     p.function = h("section", { class: "card half", "aria-label": "The function" }, h("header", {}, h("h2", {}, "What the network computes"), h("span", { class: "note" }, "drag, add or relabel points while it trains")), p.tools = h("div", { class: "tools", role: "toolbar", "aria-label": "Points" }), p.fields = h("div", { class: "canvases" }));
     p.about = h("section", { class: "card half about", "aria-label": "Data" }, h("header", {}, h("h2", {}, "The examples")), p.aboutText = h("div", { class: "small" }));
     p.gram = h("section", { class: "card gram-card", "aria-label": "Gram matrix" }, h("header", {}, h("h2", {}, "Gram matrix"), h("span", { class: "note" }, "how alike examples are")), p.grams = h("div", { class: "canvases" }));
-    p.panels = h("div", { class: "panels" }, p.meters, loss, p.function, p.about, p.gram,
+    p.panels = h("div", { class: "panels" }, p.meters, p.earlier, loss, p.function, p.about, p.gram,
       card("spectrum", "Eigenvalues", "of the Gram matrix"), card("ratio", "Proof ratio h", "below ½ it is a theorem"),
       card("moved", "Distance moved", "in lengths of the first weights", ""), card("flipped", "Signs flipped", "share of units and examples", ""), card("top", "Step size × λmax", "unstable above 2", ""));
-    this.element.append(p.tour, p.error, h("div", { class: "bench" }, p.controls, h("div", {}, transport, p.panels)));
+    this.element.append(p.tour, p.error, p.note, h("div", { class: "bench" }, p.controls, h("div", {}, transport, p.panels)));
     this.curves = {};
     this.makeCurves();
     this.makeTools();
@@ -289,7 +318,7 @@ export class Bench {
     };
     const text = (part, key, hint, i = 0) => h("input", { type: "text", placeholder: hint, value: (part === "data" ? data[key] : networks[i][key]) || "", spellcheck: "false", onchange: (event) => this.change(part, key, event.target.value.trim() || (key === "prepare" ? "auto" : ""), i) });
 
-    const sources = h("select", { "aria-label": "Data", onchange: (event) => { const [kind, name] = event.target.value.split("|"); const usual = { bundled: { n: name === "digits" ? 200 : 100, classes: name === "digits" ? "0,1" : "" }, generator: { n: 40 }, points: { n: known.lines.includes(name) ? 12 : 40 } }[kind]; this.settings.data = { ...defaults.data, kind, name: kind === "generator" ? known.generators[name] : name, ...usual }; this.suitData(); this.controls(); this.ask(); } },
+    const sources = h("select", { "aria-label": "Data", onchange: (event) => { this.leaveTour(); const [kind, name] = event.target.value.split("|"); const usual = { bundled: { n: name === "digits" ? 200 : 100, classes: name === "digits" ? "0,1" : "" }, generator: { n: 40 }, points: { n: known.lines.includes(name) ? 12 : 40 } }[kind]; this.settings.data = { ...defaults.data, kind, name: kind === "generator" ? known.generators[name] : name, ...usual }; this.suitData(); this.controls(); this.ask(); } },
       h("optgroup", { label: "Points to drag" }, ...known.points.map((name) => option(`points|${name}`, name))),
       h("optgroup", { label: "Bundled" }, ...known.bundled.map((name) => option(`bundled|${name}`, name))),
       h("optgroup", { label: "Generators" }, ...Object.keys(known.generators).map((name) => option(`generator|${name}`, name))),
@@ -348,6 +377,7 @@ export class Bench {
     p.aboutText.replaceChildren(...lines.filter(Boolean).map((line) => h("p", {}, line)));
   }
 
+  tell(text) { this.told = text; this.parts.note.textContent = text; this.parts.note.hidden = !text; }
   error(text) { this.parts.error.replaceChildren(...(text ? [h("div", { class: "error" }, h("span", {}, text), h("button", { class: "quiet", type: "button", "aria-label": "Close", onclick: () => this.error("") }, "✕"))] : [])); }
   busy(text) { this.parts.busy.textContent = text; this.parts.busy.classList.toggle("busy", Boolean(text)); this.element.setAttribute("aria-busy", String(Boolean(text))); }
   playing(on) { this.running = on; this.parts.run.textContent = on ? "Pause" : "Run"; this.draw("count"); }
@@ -488,13 +518,19 @@ export class Bench {
     };
     const plane = (event) => { const [x, y] = toPlane(...where(event)), clip = (v) => Math.max(-1, Math.min(1, v)); return [clip(x), clip(y / scale())]; };
     const copy = () => this.data.points.map((point) => [...point]);
+    // Within a few pixels of another point the dragged one lands exactly on it.
+    const snapped = (event) => {
+      const [sx, sy, width, height] = where(event);
+      const on = this.data.points.findIndex(([x, y], i) => { const [px, py] = toScreen(x, y * scale(), width, height); return i !== this.dragged && Math.hypot(px - sx, py - sy) < 8; });
+      return on >= 0 ? this.data.points[on].slice(0, 2) : plane(event);
+    };
     const moved = (i, x, y) => { const points = copy(); points[i] = [x, y, points[i][2]]; this.movePoints(points); };
     canvas.addEventListener("pointerdown", (event) => {
       if (!this.data.movable) return;
       const i = nearest(event, this.tool === "move" ? 22 : 16), points = copy();
       if (this.tool === "move" && i >= 0) { this.dragged = i; this.chosen = i; canvas.setPointerCapture(event.pointerId); } else if (this.tool === "plus" || this.tool === "minus") { points.push([...plane(event), this.tool === "plus" ? 1 : -1]); this.movePoints(points); } else if (this.tool === "flip" && i >= 0 && !this.data.line) { points[i][2] = -points[i][2]; this.movePoints(points); } else if (this.tool === "delete" && i >= 0 && points.length > 2) { points.splice(i, 1); this.movePoints(points); }
     });
-    canvas.addEventListener("pointermove", (event) => { if (this.dragged !== undefined) moved(this.dragged, ...plane(event)); else if (this.data?.movable) canvas.style.cursor = nearest(event, 22) >= 0 ? "grab" : this.tool.endsWith("us") ? "crosshair" : "default"; });
+    canvas.addEventListener("pointermove", (event) => { if (this.dragged !== undefined) moved(this.dragged, ...snapped(event)); else if (this.data?.movable) canvas.style.cursor = nearest(event, 22) >= 0 ? "grab" : this.tool.endsWith("us") ? "crosshair" : "default"; });
     for (const kind of ["pointerup", "pointercancel"]) canvas.addEventListener(kind, () => { this.dragged = undefined; this.chosen = -1; this.draw("fields", "grams"); });
     canvas.addEventListener("dblclick", (event) => { const i = nearest(event, 16); if (i >= 0 && this.data.movable && !this.data.line) { const points = copy(); points[i][2] = -points[i][2]; this.movePoints(points); } });
     canvas.addEventListener("keydown", (event) => {
@@ -512,6 +548,8 @@ export class Bench {
     const { meters } = this.parts;
     while (meters.children.length > this.count) meters.lastChild.remove();
     this.own().forEach((lane, i) => { if (!meters.children[i]) meters.append(this.meter(i)); this.setMeter(meters.children[i], lane, i); });
+    const links = (this.earlier ?? []).map(({ folder, text }) => h("li", {}, `${text} `, h("a", { href: `tabs/${this.tab}/${folder}/report.html`, target: "_blank" }, "report"), " ", h("a", { href: `tabs/${this.tab}/${folder}/certificate.zip`, download: "" }, "certificate")));
+    if (this.earlierShown !== links.length && links.length) { this.parts.earlier.hidden = false; this.parts.earlierList.replaceChildren(...links); this.earlierShown = links.length; }
     meters.classList.toggle("proved-card", this.own().some((lane) => lane.proof?.state === "proved"));
   }
   meter(i) {
@@ -535,8 +573,8 @@ export class Bench {
     const [text, tone] = this.verdict(lane, look);
     verdict.textContent = text;
     verdict.className = `verdict ${tone}`;
-    verdict.classList.toggle("busy", proof?.state === "proving");
-    const key = JSON.stringify([proof?.state, proof?.folder, proof?.begun, lane.kept, this.files, lane.step > 0, look?.pure]);
+    verdict.classList.toggle("busy", proof?.state === "proving" || Boolean(lane.following?.endsWith("…")));
+    const key = JSON.stringify([lane.following, proof?.state, proof?.folder, proof?.begun, lane.kept, this.files, lane.step > 0, look?.pure]);
     if (actions.dataset.key === key) return;
     actions.dataset.key = key;
     const made = [], place = `tabs/${this.tab}/${proof?.folder}`;
@@ -547,15 +585,22 @@ export class Bench {
     }
     const shown = proof?.state === "proved" && !this.files; // a notebook has no links to files
     if (shown) made.push(h("button", { type: "button", disabled: Boolean(lane.kept), onclick: () => this.send({ do: "keep", lane: i, folder: proof.folder }) }, lane.kept ? "Kept" : "Keep it"));
-    if (proof?.state === "proved" && !proof.begun && look?.pure) made.push(h("button", { type: "button", onclick: () => this.send({ do: "prove", lane: i, from_start: true }) }, "Prove it from the first step"));
+    if (proof?.state === "proved" && !proof.begun && look?.pure) made.push(h("button", { type: "button", onclick: () => this.send({ do: "prove", lane: i, from_start: true }) }, lane.following?.endsWith("…") ? "Following every step…" : "Prove it from the first step"));
     if (lane.step > 0 && proof?.state !== "proving" && proof?.state !== "proved") made.push(h("button", { type: "button", onclick: () => this.send({ do: "prove", lane: i, from_start: false }) }, "Try to prove it now"));
     if (shown) made.push(h("code", { class: "path", title: "certificate, report and run lie in this folder" }, lane.kept ?? proof.path));
     actions.replaceChildren(...made);
   }
+  // Whether two inputs are equal and their labels are not.
+  get clash() {
+    if (!this.data?.movable) return false;
+    const seen = new Map();
+    return this.data.points.some(([x, y, label]) => { const key = this.data.line ? String(x) : `${x},${y}`, value = this.data.line ? y : label, other = seen.get(key); seen.set(key, value); return other !== undefined && other !== value; });
+  }
   verdict(lane, look) {
     const proof = lane.proof;
+    if (this.clash && proof?.state !== "proved") return ["Two equal inputs have different labels: no network can fit both. The least loss that is left can still be proved to be reached.", "no"];
     if (proof?.state === "proving") return [`step ${proof.step.toLocaleString("en")}: ${proof.text}…`, "soft"];
-    if (proof?.state === "proved") return [`✓ ${proof.begun ? "Proved from the first step" : `Proved at step ${proof.step.toLocaleString("en")}`}. ${proof.text.replace(/^Proved: /, "").replace(/^./, (c) => c.toUpperCase())}`, "yes"];
+    if (proof?.state === "proved") return [`✓ ${proof.begun ? "Proved from the first step" : `Proved at step ${proof.step.toLocaleString("en")}`}. ${lane.following ? `(${lane.following}) ` : ""}${proof.text.replace(/^Proved: /, "").replace(/^./, (c) => c.toUpperCase())}`, "yes"];
     if (proof?.state === "impossible") return [proof.text, "no"];
     if (proof?.state === "open" || proof?.state === "failed") return [`Not proved. ${proof.obstacle || proof.text}`, "maybe"];
     if (lane.state === "diverged") return ["Diverged: the step size is too large for this network.", "no"];
@@ -568,8 +613,8 @@ export class Bench {
   drawTour() {
     const k = this.station, station = stations[k];
     const list = h("ol", {}, ...stations.map((s, i) => h("li", {}, h("button", { type: "button", title: s.title, "aria-label": `Station ${i + 1}: ${s.title}`, "aria-current": i === k ? "step" : null, onclick: () => this.visit(i) }, String(i + 1)))));
-    const text = station ? h("p", {}, h("b", {}, `${station.title}. `), station.text) : h("p", {}, h("b", {}, "New here? "), "Five stations show what lazy, width, the edge of stability and a proof are. Or press Run.");
-    this.parts.tour.replaceChildren(list, text, station ? h("button", { class: "quiet", type: "button", onclick: () => { if (k + 1 < stations.length) this.visit(k + 1); else { this.station = -1; this.drawTour(); } } }, k + 1 < stations.length ? "Next →" : "Done") : "");
+    const text = station ? h("p", {}, h("b", {}, `${station.title}. `), station.text) : h("p", {}, h("b", {}, "Train a network, and get a proof that training reaches zero error. "), "Press Run, or let five stations show what width, lazy training, the edge of stability and a proof are.");
+    this.parts.tour.replaceChildren(list, text, !station ? h("button", { class: "main", type: "button", onclick: () => this.visit(0) }, "Start the tour") : h("button", { class: "quiet", type: "button", onclick: () => { if (k + 1 < stations.length) this.visit(k + 1); else { this.station = -1; this.drawTour(); } } }, k + 1 < stations.length ? "Next →" : "Done"));
   }
 }
 

@@ -71,7 +71,7 @@ export function drawPlane(canvas, values, points, { chosen = -1, marked = [] } =
     context.arc(sx, sy, big ? 7 : 4.5, 0, 7);
     context.fillStyle = `rgb(${css(label > 0 ? "--plus" : "--minus")})`;
     context.fill();
-    context.lineWidth = big ? 3 : 1.5;
+    context.lineWidth = big ? 3 : 2;
     context.strokeStyle = big ? css("--ink") : css("--card");
     context.stroke();
     if (label > 0) { context.beginPath(); context.arc(sx, sy, 1.4, 0, 7); context.fillStyle = css("--card"); context.fill(); }
