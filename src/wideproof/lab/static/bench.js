@@ -133,6 +133,7 @@ export class Bench {
     this.data.points = [...Array(message.n).keys()].map((i) => [points[wide * i] ?? 0, line ? target[i] : points[wide * i + 1] ?? 0, message.task === "binary" ? (labels[i] ? 1 : -1) : 1]);
     this.data.order = [...Array(message.n).keys()].sort((i, j) => labels[i] - labels[j] || (line ? points[wide * i] - points[wide * j] : 0));
     if (this.dragged === undefined) this.draw("fields", "grams");
+    this.draw("meters");
     this.describe();
   }
 
