@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wideproof.errors import InputError
-from wideproof.estimators import NTKClassifier, NTKRegressor, on_device, ridge
+from wideproof.estimators import NTKClassifier, NTKRegressor, on_device
 from wideproof.estimators.limit_kernel import LimitKernel
 
 
@@ -76,10 +76,6 @@ def test_a_given_grid_is_searched_whole(problem, there):
     host = NTKRegressor(ridge=[1e-3, 1e-1, 10.0], device="cpu").fit(x, y)
     np.testing.assert_allclose(found.loo_.errors, host.loo_.errors, rtol=1e-8)
     assert found.ridge_ == host.ridge_
-
-
-def test_the_subset_for_the_ridge_is_larger_there():
-    assert ridge.MOST_LEFT_OUT_THERE > ridge.MOST_LEFT_OUT
 
 
 def test_what_is_asked_for_must_be_there(problem, monkeypatch):

@@ -126,7 +126,8 @@ class LimitKernel:
         """Return the matrix between `x` and `other` times `vectors`, without keeping the matrix."""
         there = jax.default_backend() != "cpu"
         step = max(SMALLEST, min(len(x), (16 if there else 1) * BLOCK_BYTES // (8 * len(other))))
-        parts = [x[start : start + step] for start in range(0, len(x), step)]
+        step = -(-len(x) // max(1, -(-len(x) // step)))  # equal parts: one program for all
+        parts = [x[start : start + step] for start in range(0, len(x), max(1, step))]
         if there:
             return self._product_there(parts, other, vectors)
         blocks = [self(part, other) @ vectors for part in parts]

@@ -23,7 +23,7 @@ from wideproof.errors import InputError
 from wideproof.lab.frames import frame
 from wideproof.lab.given import NAME, Given
 from wideproof.lab.lane import PROVABLE, Lane
-from wideproof.lab.looks import FAR, HORIZON, Look, Twin, frame_of, thinned
+from wideproof.lab.looks import Look, Twin, drawn, frame_of, thinned
 from wideproof.lab.planes import LINES, PLANES
 from wideproof.lab.proofs import Proofs
 from wideproof.lab.settings import NetworkSettings, Settings, raw_data, read, ready_data
@@ -115,11 +115,6 @@ class Bench:
     def _failed(self, error: Exception) -> None:
         first = (str(error).splitlines() or [""])[0][:300] or type(error).__name__
         self.say("error", f"that did not work: {first}")
-
-    @property
-    def idle(self) -> bool:
-        """Whether `turn` has nothing to do."""
-        return not self.running and not self._waiting
 
     # What the page asks for.
 
@@ -378,10 +373,8 @@ class Bench:
             del self._growing[i]
             if i < len(self.lanes) and self.lanes[i] is lane and twin.exception() is None:
                 lane.twin = twin.result()
-                steps = np.unique(np.round(np.concatenate([np.arange(64), np.geomspace(64, HORIZON, 700)])))
-                loss = lane.twin.loss(steps)
-                known = np.isfinite(loss) & (loss <= FAR * loss[0])
-                arrays = {"step": steps[known].astype("f8"), "loss": loss[known].astype("f4")}
+                steps, loss = drawn(lane.twin.loss)
+                arrays = {"step": steps.astype("f8"), "loss": loss.astype("f4")}
                 self.send(frame("twin", arrays, lane=i))
                 self._show_field(i, lane)
 

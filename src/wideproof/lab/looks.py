@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from wideproof.certificates import lengths
 from wideproof.certificates.anchor import DENSE
 from wideproof.certificates.attempt import Attempt
 from wideproof.certificates.certifying import certify
@@ -83,7 +84,8 @@ def look(run: Run, signs: list[np.ndarray]) -> Look:
         eigenvalues = np.append(np.linalg.eigvalsh(matrix)[::-1], np.zeros(repeats))
         cells = _correlations(matrix, anchor.outputs, place)
     largest = float(eigenvalues[0]) if len(eigenvalues) else anchor.S**2
-    moved, size = _moved(run)
+    moved = lengths.distance(network.trained_names, run.params, run.initial)
+    size = lengths.length({name: np.asarray(run.initial[name], np.float64) for name in network.trained_names})
     now = signs_of(network, run.params, data)
     flipped = np.mean([np.mean(a != b) for a, b in zip(now, signs, strict=True)])
     constant = attempt.h * anchor.s**2 / anchor.residual if anchor.residual > 0 and anchor.s > 0 else math.nan
@@ -100,13 +102,6 @@ def _correlations(matrix: np.ndarray, outputs: int, place: np.ndarray) -> np.nda
     rows = rows[:: -(-len(rows) // CELLS)]
     size = np.sqrt(np.maximum(np.diagonal(matrix)[rows], 1e-300))
     return matrix[np.ix_(rows, rows)] / np.outer(size, size)
-
-
-def _moved(run: Run) -> tuple[float, float]:
-    """The distance of the trained weights from their start, and the length of the start."""
-    pairs = [(np.asarray(run.params[k], float), np.asarray(run.initial[k], float)) for k in run.network.trained_names]
-    return (math.sqrt(sum(float(np.square(a - b).sum()) for a, b in pairs)),
-            math.sqrt(sum(float(np.square(b).sum()) for _, b in pairs)))  # fmt: skip
 
 
 def signs_of(network: Network, params: Mapping[str, np.ndarray], data: AnyDataset) -> list[np.ndarray]:
@@ -144,6 +139,19 @@ class Forecast:
     loss: np.ndarray
 
 
+def drawn(loss: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the steps at which a predicted course is drawn, and its loss there; one that diverges leaves the picture.
+
+    >>> drawn(lambda k: 10.0**k)[0].tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    """
+    steps = np.unique(np.round(np.concatenate([np.arange(64), np.geomspace(64, HORIZON, 700)])))
+    with np.errstate(over="ignore"):
+        found = loss(steps)
+    known = np.isfinite(found) & (found <= FAR * found[0])
+    return steps[known], found[known]
+
+
 def foretell(found: Look, run: Run) -> Forecast | None:
     """Return the loss that the Gram matrix of a look predicts for gradient descent from there."""
     anchor = found.attempt.anchor
@@ -151,10 +159,9 @@ def foretell(found: Look, run: Run) -> Forecast | None:
         return None
     errors = anchor.errors.mid
     course = predict(anchor.gram.mid, np.zeros(errors.shape), errors, run.step_size)
-    steps = np.unique(np.round(np.concatenate([np.arange(64), np.geomspace(64, HORIZON, 700)])))
-    loss = course.loss(steps) + distinct(run.data).least_loss[0]
-    known = np.isfinite(loss) & (loss <= FAR * loss[0])  # a course that diverges leaves the picture
-    return Forecast(found.step, steps[known] + found.step, loss[known])
+    least = distinct(run.data).least_loss[0]
+    steps, loss = drawn(lambda k: course.loss(k) + least)
+    return Forecast(found.step, steps + found.step, loss)
 
 
 def frame_of(data: AnyDataset) -> tuple[np.ndarray, np.ndarray]:
