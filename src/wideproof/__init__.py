@@ -13,7 +13,7 @@ run = wp.train(network, data, wp.Recipe(target_loss=1e-6))
 attempt = wp.certify(network, run.params, data)
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
