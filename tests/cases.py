@@ -1,5 +1,8 @@
 """Every network once, small: contract tests run over this table."""
 
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
 import pytest
 
 from wideproof.networks import (
@@ -40,14 +43,20 @@ NETWORKS: dict[str, Network] = {
 VARIANTS = ("residual-one-layer", "conv-residual-outputs", "deep-relu-widths", "elman-rnn-all", "deep-rnn-all")
 
 
-def each_network(values: str = "networks") -> list:
-    """Return every network (or its name) as a parameter, with the variants as slow tests."""
-    return [
-        pytest.param(
-            name if values == "names" else network, id=name, marks=pytest.mark.slow if name in VARIANTS else ()
-        )
-        for name, network in NETWORKS.items()
-    ]
+def each(table: Mapping[str, Any] | Iterable[str], slow: Collection[str] = ()) -> list:
+    """Return a table's values, or a list's names, as parameters with their names; those in `slow` are slow tests.
+
+    >>> [(row.id, row.values, len(row.marks)) for row in each({"a": 1, "b": 2}, slow=["b"])]
+    [('a', (1,), 0), ('b', (2,), 1)]
+    """
+    rows = dict(table) if isinstance(table, Mapping) else {name: name for name in table}
+    assert set(slow) <= set(rows), f"no such rows: {set(slow) - set(rows)}"
+    return [pytest.param(row, id=name, marks=pytest.mark.slow if name in slow else ()) for name, row in rows.items()]
+
+
+def each_network(values: str = "networks", slow: Collection[str] = ()) -> list:
+    """Return every network (or its name) as a parameter, with the variants, and those in `slow`, as slow tests."""
+    return each(NETWORKS if values == "networks" else list(NETWORKS), slow={*VARIANTS, *slow})
 
 
 def _dense() -> Described:

@@ -12,7 +12,7 @@ import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 # The others are among the slow tests, in a process of their own.
-BY_DEFAULT = [path for path in EXAMPLES if path.stem[:2] in ("01", "02", "05", "08")]
+BY_DEFAULT = [path for path in EXAMPLES if path.stem[:2] in ("01", "08")]
 
 
 def test_there_are_examples():

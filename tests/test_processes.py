@@ -45,11 +45,9 @@ def matrix(path):
         return stored["matrix"]
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("width", [(), ("--width", "16")], ids=["infinite", "finite"])
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "width"), [(2, ()), (4, ()), (4, ("--width", "16"))])
 def test_processes_on_loopback_give_the_matrix_of_one(tmp_path, count, width):
-    if width and count == 2:
-        pytest.skip("two processes: the infinite one suffices")
     alone, shared = tmp_path / "alone.npz", tmp_path / "shared.npz"
     assert wideproof(*DATA, *width, "--save", str(alone)).returncode == 0
     job = wideproof(*DATA, *width, "--save", str(shared), "--processes", str(count))

@@ -105,7 +105,7 @@ class Examination:
 def examine() -> Examination:
     """Measure everything; a few seconds.
 
-    >>> found = examine()
+    >>> found = examine()  # slow
     >>> [finding.what for finding in found.wrong]
     []
     """

@@ -135,7 +135,8 @@ def thresholds(depth, seed):
     return plain.s**2, lipschitz(sharp, 0.0).value, best
 
 
-@pytest.mark.parametrize("depth", [1, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (2, 3, 5))])
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [1, 2, 3, 5])
 def test_residuals_that_can_be_certified_after_training(depth):
     """The table's draw among ours: its λ_min is in their range, and its residual is not above all of them.
 

@@ -91,6 +91,7 @@ def test_cite(cli):
     assert "Difan" in cli("cite", "zou2018").out
 
 
+@pytest.mark.slow
 def test_a_sweep(cli, tmp_path):
     (tmp_path / "tiny.toml").write_text(TINY)
     answer = cli("sweep", "tiny.toml", "--out", "out")

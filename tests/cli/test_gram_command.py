@@ -91,7 +91,11 @@ def test_the_mean_has_the_same_course(cli):
     [
         ("residual", (VECTORS, "--width", 16, "--depth", 1)),
         ("conv-residual", ("iris", "--limit", 6, "--kind", "images", "--depth", 1)),
-        ("conv-residual", ("iris", "--limit", 6, "--kind", "images", "--depth", 1, "--width", 16)),
+        pytest.param(
+            "conv-residual",
+            ("iris", "--limit", 6, "--kind", "images", "--depth", 1, "--width", 16),
+            marks=pytest.mark.slow,
+        ),
         ("residual-relu", (VECTORS,)),
         ("residual-relu", (VECTORS, "--width", 16, "--depth", 1)),
         ("elman-rnn", ("digits-rows", "--limit", 3, "--classes", "0,1,2")),

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests.cases import each
 from tests.cli.tools import same_bits
 from wideproof.errors import InputError
 from wideproof.storage import read_json, read_tensors
@@ -56,7 +57,7 @@ def step(folder):
         return 0
 
 
-@pytest.mark.parametrize("mode", [pytest.param(m, marks=pytest.mark.slow if m == "momentum" else ()) for m in MODES])
+@pytest.mark.parametrize("mode", each(list(MODES), slow=["gd", "momentum"]))
 def test_kill_9_and_resume(cli, tmp_path, unbroken, mode):
     process = started(tmp_path, mode, "run")
     process.kill()

@@ -125,6 +125,7 @@ def test_a_folder_of_something_else_is_left_alone(cli, tmp_path):
     assert (tmp_path / "mine" / "report.html").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_too_few_parameters_are_not_proved(cli, tmp_path):
     answer = cli("prove", "sphere:n=40,d=3,separation=0.1,seed=1", "--network", "fully-connected", "--width", 2,
                  "--depth", 1, "--steps", 20, "--out", "proof")  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.cases import NETWORKS, each_network
+from tests.cases import NETWORKS, each, each_network
 from wideproof.errors import InputError
 from wideproof.kernels import gram, gram_vector, largest_eigenvalue
 from wideproof.kernels.finite import finite_kernel
@@ -48,7 +48,7 @@ def values(network):
     return st.tuples(st.integers(0, 2**31), st.floats(0.1, 2), data)
 
 
-@pytest.mark.parametrize("network", each_network())
+@pytest.mark.parametrize("network", each_network(slow=["deep-rnn"]))
 def test_gram_is_the_jacobian_product_for_every_weight(network):
     names = tuple(network.laws())
 
@@ -81,7 +81,7 @@ def test_trained_weights_alone_count_and_tiles_change_nothing(network, rng):
     close(gram(network, params, x, memory=int(9 * pair + 9 * record) + 1), expected)
 
 
-@pytest.mark.parametrize("network", SOME.values(), ids=SOME)
+@pytest.mark.parametrize("network", each(SOME, slow=["elman-rnn"]))
 def test_between_two_sets(network, rng):
     params = network.init(3)
     x, y = (rng.normal(size=(EXAMPLES, *network.input_shape)) for _ in range(2))
@@ -92,7 +92,7 @@ def test_between_two_sets(network, rng):
     close(gram(network, params, x, y[:1]), expected[:, : expected.shape[1] // EXAMPLES])
 
 
-@pytest.mark.parametrize("network", each_network())
+@pytest.mark.parametrize("network", each_network(slow=["deep-rnn"]))
 def test_products_without_the_matrix(network, rng):
     params = network.init(2)
     x = rng.normal(size=(EXAMPLES, *network.input_shape))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from tests.cases import NETWORKS
+from tests.cases import NETWORKS, each
 from wideproof.kernels import gram, host, tiles
 from wideproof.kernels.finite import FiniteKernel, finite_kernel
 from wideproof.networks import FullyConnected
@@ -23,7 +23,7 @@ def problem(name, n=9):
     return finite_kernel(network, n, network.trained_names, False), network.init(0), jnp.asarray(x)
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", each(PLAIN, slow=["conv-residual-outputs"]))
 def test_the_same_matrix_as_by_xla(name, monkeypatch):
     kernel, params, x = problem(name)
     assert kernel.host

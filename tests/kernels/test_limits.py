@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
 
-from tests.cases import NETWORKS, each_network
+from tests.cases import NETWORKS, each, each_network
 from wideproof.errors import InputError
 from wideproof.kernels import gram, limit_gram, nngp
 from wideproof.networks import ConvResidual, DeepRNN, ElmanRNN, FullyConnected, Residual, get_activation
 
-
-def slow(name):
-    return pytest.param(name, marks=pytest.mark.slow)
-
-
+DEARER = ("conv-residual", "elman-rnn")
 X4 = np.array([(1, 0, 0), (0, 1, 0), (0.6, 0.8, 0), (-0.6, 0, 0.8)])
 XC = np.array([[[1, 2, 0, -1], [0, 1, 1, 2]], [[2, -1, 1, 0], [1, 0, -2, 1]], [[0, 1, 3, 1], [-1, 2, 0, 1]]], float)
 XC /= np.linalg.norm(XC, axis=(1, 2), keepdims=True)
@@ -187,7 +183,7 @@ def spread_out(network, limit):
     return np.kron(limit, np.eye(outputs))
 
 
-@pytest.mark.parametrize("name", each_network("names"))
+@pytest.mark.parametrize("name", each_network("names", slow=["conv-residual", "deep-rnn", "elman-rnn"]))
 def test_mean_of_finite_networks(name, rng):
     width, seeds = (128, 40) if "conv" in name or "rnn" in name else (256, 50)
     network = wide(NETWORKS[name], width)
@@ -201,8 +197,10 @@ def test_mean_of_finite_networks(name, rng):
 
 
 @pytest.mark.parametrize(
-    "name", ["residual", "deep-relu", "residual-relu", "elman-rnn", "deep-rnn", slow("conv-residual")]
-)
+    "name",
+    each(["residual", "deep-relu", "residual-relu", "elman-rnn", "deep-rnn", "conv-residual"],
+         slow=["residual", "conv-residual"]),
+)  # fmt: skip
 def test_covariance_of_the_outputs(name, rng):
     network = wide(NETWORKS[name], 128)
     x = rng.normal(size=(3, *network.input_shape)) / 2
@@ -249,6 +247,7 @@ class TestMisprints:
 # ---- structure ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_convolution_reduces_to_the_residual_network(rng):
     """One pixel is the residual network; a filter of one pixel is a sum over pixels of residual networks."""
     x = rng.normal(size=(3, 4, 2))
@@ -294,7 +293,7 @@ def test_recurrent_kernel_is_the_sum_over_equal_lags(rng):
     np.testing.assert_allclose(deep, found.blocks["W"], atol=1e-12 * deep.matrix.max())
 
 
-@pytest.mark.parametrize("name", ["fully-connected", "deep-relu", slow("conv-residual"), "elman-rnn"])
+@pytest.mark.parametrize("name", each(["fully-connected", "deep-relu", *DEARER], slow=DEARER))
 def test_tiles_and_two_sets_change_nothing(name, rng):
     network = NETWORKS[name]
     x = rng.normal(size=(7, *network.input_shape))

@@ -77,7 +77,7 @@ def test_sparse_form_by_enumeration(s, other):
     assert found.exact == (1 in (s, other) or (s, other) == (5, 6))
 
 
-@pytest.mark.parametrize("network", each_network())
+@pytest.mark.parametrize("network", each_network(slow=["conv-residual"]))
 def test_trace_gives_values_and_gradients(network):
     x = RNG.normal(size=(3, *network.input_shape))
     params = network.init(3)

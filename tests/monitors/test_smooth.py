@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests import cases
 from wideproof.data.dataset import Dataset, ImageDataset
 from wideproof.kernels import gram
 from wideproof.monitors import smooth
@@ -15,7 +16,9 @@ NETWORKS = [
     Residual(3, 6, 3, c_res=0.7),
     ConvResidual(2, 4, 5, 2, activation=get_activation("swish")),
 ]
-each = pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
+TABLE = {network.name: network for network in NETWORKS}
+each = pytest.mark.parametrize("network", cases.each(TABLE))
+each_dear = pytest.mark.parametrize("network", cases.each(TABLE, slow=["conv-residual"]))
 
 
 def problem(network, rng):
@@ -32,7 +35,7 @@ def jacobian(network, params, x, name):
     return np.asarray(jax.jacobian(outputs)(jax.numpy.asarray(params[name]))).reshape(len(x), -1)
 
 
-@each
+@each_dear
 def test_blocks_are_products_of_jacobians(network, rng):
     x, params = problem(network, rng).x, network.init(0)
     found, other = smooth.gram_blocks(network, params, x), gram(network, params, x, by_weight=True).blocks
@@ -73,7 +76,7 @@ def test_movement_and_drift_by_definition(network, rng):
         assert tracked[name] ** 2 * network.width == pytest.approx(np.sum((weight - start[name]) ** 2))
 
 
-@each
+@each_dear
 def test_measures_inside_the_loop(network, rng):
     data, start = problem(network, rng), network.init(0)
     last = f"W{network.depth}"

@@ -140,6 +140,7 @@ def test_relu_networks_are_homogeneous(rng):
     assert relative(network(scaled, x), 2.0 * network(params, x)) < 1e-13
 
 
+@pytest.mark.slow
 def test_one_pixel_convolution_is_the_residual_network(rng):
     """With one pixel only the middle of the filter meets data."""
     conv, plain = ConvResidual(5, 1, 6, 3), Residual(5, 6, 3)

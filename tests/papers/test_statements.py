@@ -12,11 +12,14 @@ from wideproof.papers.statement import PAPERS, index, statements
 
 ROWS = {"zou2018": 84, "du2019": 66, "allenzhu2018": 138, "frei2019": 57}
 CHECKABLE = {"zou2018": 78, "du2019": 52, "allenzhu2018": 121, "frei2019": 50}
+# They train: five seconds and more. Other statements of the same papers train less.
+SLOW = {"allenzhu2018.theorem_2", "allenzhu2018.theorem_informal", "zou2018.theorem_4_5", "zou2018.theorem_5_3"}
 
 
 def of_the_paper(entry, key):
     """A parameter that runs where the other tests of its paper do, and share their laboratory."""
-    return pytest.param(entry, id=key, marks=pytest.mark.xdist_group(entry.paper))
+    marks = [pytest.mark.xdist_group(entry.paper), *([pytest.mark.slow] if key in SLOW else [])]
+    return pytest.param(entry, id=key, marks=marks)
 
 
 @pytest.mark.parametrize("statement", [of_the_paper(s, s.name) for s in statements()])

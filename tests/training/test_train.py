@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.cases import NETWORKS
+from tests.cases import NETWORKS, each
 from tests.networks import reference
 from wideproof.data import Dataset, ImageDataset, SequenceDataset, load
 from wideproof.errors import InputError
@@ -63,7 +63,7 @@ def test_gradient_descent_takes_the_steps_of_plain_numpy(data):
     assert run.status is Status.LIMIT
 
 
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("network", each(NETWORKS, slow=["conv-residual-outputs"]))
 def test_every_network_descends(network):
     data = data_for(network)
     run = train(network, data, Recipe(steps=40, constant=0.5, record_every=1))
@@ -163,7 +163,8 @@ class TestMinibatches:
         assert chi2 < len(subsets) - 1 + 5 * np.sqrt(2 * (len(subsets) - 1))
 
     @pytest.mark.parametrize(
-        ("loss", "reduction"), [("squared", "half_sum"), ("squared", "mean"), ("logistic", "mean")]
+        ("loss", "reduction"),
+        [("squared", "half_sum"), pytest.param("squared", "mean", marks=pytest.mark.slow), ("logistic", "mean")],
     )
     def test_the_batch_gradient_is_unbiased_by_enumeration(self, data, loss, reduction):
         """The mean of one SGD step over all subsets is one GD step, and each step is one of them."""

@@ -7,7 +7,7 @@ import pytest
 from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 from jax.flatten_util import ravel_pytree
 
-from tests.cases import OWN
+from tests.cases import OWN, each
 from tests.verify import making
 from wideproof.certificates.anchor import measure
 from wideproof.certificates.certifying import scored
@@ -55,7 +55,7 @@ def second_order(hessians: np.ndarray) -> float:
     return best
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", each(list(TINY), slow=["conv-residual-outputs"]))
 def test_above_exact_hessians(name):
     network = TINY[name]
     params, x, y = making.problem(network, n=N)
@@ -72,7 +72,7 @@ def test_above_exact_hessians(name):
             for r in (0.0, radius):
                 forms = bounds.forms(arb(r))
                 assert len(forms) == 1 + sharp
-                per_example = [min(float(spectral_norm(each[:, i])) for each, _ in forms) for i in range(N)]
+                per_example = [min(float(spectral_norm(form[:, i])) for form, _ in forms) for i in range(N)]
                 total = float(bounds.lipschitz(arb(r)))
                 assert total <= min(float(spectral_norm(whole[:, 0])) for _, whole in forms)
                 for _ in range(2 if r else 1):
@@ -161,7 +161,7 @@ def test_norm_of_a_convolution(window, pixels):
         assert pixels < window or found < 1.6 * truth  # half of it would be too little
 
 
-@pytest.mark.parametrize("name", ["deep-relu", "residual-relu"])
+@pytest.mark.parametrize("name", each(["deep-relu", "residual-relu"], slow=["deep-relu"]))
 def test_halved_norms_of_products_are_caught(name):
     """Then Λ is below a second derivative: the comparison above can fail."""
     network = TINY[name]
