@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, Self, final, get_args
 
 import numpy as np
 
+from wideproof.cards import card
 from wideproof.data.encoding import Encoding
 from wideproof.data.exact import inexact
 from wideproof.data.step import Step
@@ -215,6 +216,25 @@ class Examples(ABC):
         classes = f" ({', '.join(self.classes)})" if 0 < len(self.classes) <= 10 else ""
         steps = f", prepared by {', '.join(map(str, self.preparation))}" if self.preparation else ""
         return f"{self.name}: {self.n} examples of {sizes}, {self.task}{classes}{steps}"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {
+            "examples": self.n,
+            "input": " × ".join(f"{size} {axis}s" for size, axis in zip(self.input_shape, self.axes[1:], strict=True)),
+            "task": self.task,
+        }
+        labels = self.labels
+        if labels is None:
+            facts["targets"] = f"from {self.y.min():.4g} to {self.y.max():.4g}"
+        else:
+            signs = ("-1", "+1") if self.task == "binary" else tuple(map(str, range(self.y.shape[-1])))
+            names = self.classes or signs
+            counts = np.bincount(labels, minlength=len(names))
+            parts = [f"{name}: {count}" for name, count in zip(names, counts, strict=True)]
+            facts["classes"] = ", ".join(parts[:12]) + (f" and {len(parts) - 12} more" if len(parts) > 12 else "")
+        if self.preparation:
+            facts["prepared by"] = ", ".join(map(str, self.preparation))
+        return card(self.name, facts | {"digest": self.digest[:12]})
 
 
 class _PlainTargets(Examples):

@@ -11,7 +11,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from wideproof.cards import card, heat
 from wideproof.data.repeats import equal_rows
+
+_DRAWN = 4_000_000  # entries; a larger matrix may be on a device, and need not come here to be looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +70,19 @@ class Gram:
             f"Gram matrix of {size}{summed}: {self.precision} on {self.device}, off by at most {self.error:.2g} in norm"
             f"{known}"
         )
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {
+            "width": {"finite": "finite", "limit": "infinite"}.get(self.source, self.source),
+            "weights": ", ".join(self.names) or "all",
+            "computed in": f"{self.precision} on {self.device}",
+            "error": f"at most {self.error:.2g} in norm",
+        }
+        if self.singular:
+            facts["singular"] = self.singular
+        rows, columns = self.shape
+        picture = heat(self.matrix, "the matrix; white is 0") if rows * columns <= _DRAWN else ""
+        return card(f"Gram matrix, {rows} × {columns}", facts, picture)
 
 
 def why_singular(x: Any, rows: int = 0, numbers: float | int = math.inf, what: str = "weights") -> str:

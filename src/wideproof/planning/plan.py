@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wideproof.cards import card, grid
 from wideproof.data import AnyDataset, Dataset, SequenceDataset, prepare
 from wideproof.data.conflicts import Conflicts, conflicts
 from wideproof.data.loaders import first_examples
@@ -19,6 +20,7 @@ from wideproof.planning.row import Row, evaluate
 from wideproof.planning.width import MOST_WEIGHTS, find_width
 
 MOST_ROWS = 2000  # of a Gram matrix: all eigenvectors of one take seconds
+_SHOWN = 12  # candidates in a notebook
 Progress = Callable[[int, int, str], None]
 
 
@@ -81,6 +83,23 @@ class Plan:
         lines += [f"  {reason}" for reason in (self.recommendation.reasons if self.recommendation else ())]
         lines += [f"a proof before training needs {one}" for one in self.proofs[:1]]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        best = self.recommendation
+        facts: dict[str, object] = {"data": self.data, "recommended": "nothing" if best is None else best}
+        for name, sentences in (("why", best.reasons if best else ()), ("note", self.notes)):
+            facts |= {name if k == 0 else f"{name} {k + 1}": one for k, one in enumerate(sentences)}
+        if self.proofs:
+            facts["a proof before training needs"] = self.proofs[0]
+        rows = [
+            (one.network, one.activation or "relu", one.depth, one.preparation or "as loaded",
+             "undecided" if row.condition is None else f"{row.condition.value:.3g}",
+             "" if row.steps is None else row.steps)
+            for row, one in ((row, row.candidate) for row in self.rows[:_SHOWN])
+        ]  # fmt: skip
+        left = f"the first {_SHOWN} of {len(self.rows)}" if len(self.rows) > _SHOWN else "all"
+        heads = ("network", "activation", "depth", "preparation", "condition", "steps")
+        return card("Plan", facts | {"candidates": left}, grid(heads, rows))
 
 
 def rank(rows: Sequence[Row], by: str = "steps") -> tuple[Row, ...]:

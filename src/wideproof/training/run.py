@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wideproof.cards import card, line
 from wideproof.data import AnyDataset
 from wideproof.data.packing import pack, unpack
 from wideproof.errors import InputError
@@ -156,6 +157,17 @@ class Run:
     def __str__(self) -> str:
         error = "" if math.isnan(self.error) else f", training error {self.error:.3g}"
         return f"{self.network}: {self.ending} at step {self.step}, loss {self.loss:.3g}{error}"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {
+            "network": self.network, "data": self.data, "loss": f"{self.loss:.4g} ({self.recipe.loss})",
+            "step size": self.step_size, "seed": self.recipe.seed, "seconds": f"{self.seconds:.2f}",
+        }  # fmt: skip
+        if not math.isnan(self.error):
+            facts["training error"] = self.error
+        if self.advice:
+            facts["advice"] = self.advice
+        return card(f"{self.ending} at step {self.step}", facts, line(self.records["loss"], "loss, logarithmic"))
 
 
 def save_start(folder: Path, run: Run) -> None:
