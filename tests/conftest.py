@@ -1,11 +1,14 @@
 """A severe setting: float64 on, no silent broadcasting between ranks; warnings are errors (pyproject)."""
 
+import os
+
 import jax
 import numpy as np
 import pytest
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+os.environ.setdefault("WIDEPROOF_CACHE", "off")  # no test leaves anything in the user's cache folder
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ import pytest
 import wideproof
 
 SOURCE = Path(wideproof.__file__).parent
-BASE = ("errors", "precision", "storage", "processes", "threads", "machine", "cards")
+BASE = ("errors", "precision", "storage", "processes", "threads", "machine", "programs", "cards")
 LAYERS = (BASE, *((name,) for name in
           ("data", "networks", "kernels", "training", "monitors", "papers", "certificates", "planning",
            "report", "proving")))  # fmt: skip

@@ -24,7 +24,7 @@ import scipy.special
 from jax import lax
 from threadpoolctl import threadpool_info
 
-from wideproof import machine
+from wideproof import machine, programs
 from wideproof.kernels.cholesky import factor
 from wideproof.networks.activations import ACTIVATIONS
 from wideproof.precision import double
@@ -220,4 +220,5 @@ def _machine() -> dict[str, str | int | float]:
         name = lines[0].partition(":")[2].strip() if lines else name
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
     return {"processor": name, "cores": cores(), "memory_gb": round(memory / 1e9, 1),
-            "device": f"{jax.default_backend()}: {jax.devices()[0].device_kind}"}  # fmt: skip
+            "device": f"{jax.default_backend()}: {jax.devices()[0].device_kind}",
+            "compiled programs": str(programs.kept())}  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,20 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from wideproof.errors import InputError
+
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def number_of_bytes(text: str, name: str) -> int:
+    """Read a number of bytes with a unit; `name` is what a mistake is called.
+
+    >>> [number_of_bytes(text, "--memory") for text in ("500MB", "1.5 GiB", "1024")]
+    [500000000, 1610612736, 1024]
+    """
+    found = re.fullmatch(r"([0-9.]+)\s*([KMGT]?I?)B?", text.strip().upper())
+    if found is None or found[2] not in UNITS or found[1].count(".") > 1 or not float(f"0{found[1]}0") > 0:
+        raise InputError(f"{name} is a number of bytes, as in 500MB or 2GiB, got {text!r}")
+    return int(float(found[1]) * UNITS[found[2]])
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from wideproof.cli.audit import audit_command
+from wideproof.cli.cache import cache_command
 from wideproof.cli.certify import certify_command
 from wideproof.cli.check import check_command, cite_command, errata_command
 from wideproof.cli.doctor import doctor_command
@@ -59,16 +60,25 @@ app.command("losses")(losses_command)
 app.command("data")(data_command)
 app.command("cite")(cite_command)
 app.command("doctor")(doctor_command)
+app.command("cache")(cache_command)
 
 
 @app.callback(invoke_without_command=True)
-def version(show: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
-    """Show the version, if asked."""
+def begin(
+    show: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    cache: str | None = typer.Option(
+        None, help="Keep compiled programs in this folder, or off (default: in the user's cache folder)."
+    ),
+) -> None:
+    """Show the version, if asked; have compiled programs kept, before JAX is imported."""
     if show:
         from wideproof import __version__
 
         print(__version__)
         raise typer.Exit
+    from wideproof.programs import keep
+
+    keep(cache)
 
 
 def main() -> None:

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from wideproof.networks import Network
 
 _EXIT = {True: 0, False: 1, None: 2}
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
 def gram_command(
@@ -104,9 +103,11 @@ def gram_command(
     from wideproof.report import save_figure, save_gram, spectrum_figure
     from wideproof.report.figures import require_figure_path
     from wideproof.report.gram_file import require_gram_path
+    from wideproof.storage import number_of_bytes
 
     given, limit_asked = None, infinite or (width is None and not is_model(network))
-    settings = Settings(limit_asked, seed, layers, precision, _bytes(memory), method, number_or_word(step),
+    room = None if memory is None else number_of_bytes(memory, "--memory")
+    settings = Settings(limit_asked, seed, layers, precision, room, method, number_or_word(step),
                         reduction, target_loss, plot is not None)  # fmt: skip
     for path, check in ((plot, require_figure_path), (save, require_gram_path)):
         if path is not None:
@@ -272,20 +273,6 @@ def _scored(network: Network, outputs: ArrayLike) -> np.ndarray:
     from wideproof.precision import double_to_numpy
 
     return np.asarray(double_to_numpy(lambda: network.scored(jnp.asarray(outputs)))())
-
-
-def _bytes(text: str | None) -> int | None:
-    """Read a number of bytes with a unit.
-
-    >>> _bytes("500MB"), _bytes("1.5 GiB"), _bytes("1024")
-    (500000000, 1610612736, 1024)
-    """
-    if text is None:
-        return None
-    found = re.fullmatch(r"([0-9.]+)\s*([KMGT]?I?)B?", text.strip().upper())
-    if found is None or found[2] not in _UNITS or found[1].count(".") > 1 or not float(f"0{found[1]}0") > 0:
-        raise InputError(f"--memory is a number of bytes, as in 500MB or 2GiB, got {text!r}")
-    return int(float(found[1]) * _UNITS[found[2]])
 
 
 @contextlib.contextmanager
