@@ -8,11 +8,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO := wideproof-demo
 
-.PHONY: help demo test test-all lint types docs benchmark clean
+.PHONY: help demo test test-all test-matrix faults lint types docs benchmark release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 18
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 20
 
 demo: $(VENV)/.installed  ## prove that training fits handwritten digits, about half a minute
 	rm -rf $(DEMO)
@@ -21,9 +21,10 @@ demo: $(VENV)/.installed  ## prove that training fits handwritten digits, about 
 
 # One thread of BLAS for each worker: two of them on two cores with two threads each take three times as long.
 # What one worker has compiled, the others read.
-PYTEST := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(abspath $(VENV))/compiled \
-	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
-	--doctest-modules --doctest-glob=README.md src README.md tests
+COMPILED := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(abspath $(VENV))/compiled \
+	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
+PYTEST := $(COMPILED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
+	--doctest-modules --doctest-glob=README.md src README.md tests tools
 
 # The lab's page is tested in the Chromium that is installed; without one these tests are skipped.
 BROWSER := $(firstword $(shell for one in chromium chromium-browser google-chrome; do command -v $$one; done; true))
@@ -36,6 +37,12 @@ test: $(VENV)/.dev  ## run the tests, without the slow ones
 test-all: $(VENV)/.dev  ## run all tests, minutes
 	$(SAY_BROWSER)
 	$(PYTEST)
+
+test-matrix: $(BIN)/python  ## quick tests on Python 3.11 to 3.13, oldest and newest JAX
+	$(BIN)/python tools/matrix.py
+
+faults: $(VENV)/.dev  ## plant fifty faults in a copy and see which the tests catch, an hour
+	$(COMPILED) $(BIN)/python tools/faults.py --out faults.jsonl
 
 lint: $(VENV)/.dev  ## check style and format
 	$(BIN)/ruff check .
@@ -52,8 +59,11 @@ docs: $(VENV)/.docs  ## build the site into site/; open site/index.html
 benchmark: $(VENV)/.dev  ## measure steps per second (PyTorch is compared if it is installed)
 	$(BIN)/python benchmarks/training.py
 
+release-check: $(VENV)/.dev  ## build, install elsewhere, run the demo from the wheel, verify it without JAX
+	$(BIN)/python tools/release_check.py
+
 clean:  ## remove everything that make wrote
-	rm -rf $(VENV) $(DEMO) site dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .matrix $(DEMO) site dist faults.jsonl .pytest_cache .ruff_cache .hypothesis
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp file for each set of dependencies, made again when pyproject.toml changes.
