@@ -148,22 +148,3 @@ def test_gradients_are_below_the_step_bound(network, rng):
         assert np.linalg.norm(gradient) <= bound[name] * np.linalg.norm(residual)
     total = smooth.total_bound(bound, 2.0, 0.5)
     assert total == {name: 16 * value for name, value in bound.items()}
-
-
-def test_bounds_in_numbers():
-    """The printed formulas at round constants."""
-    c = smooth.Constants(2.0, 1.5, 1.0, 1.3)
-    softplus = get_activation("softplus")
-    root = np.sqrt(softplus.c_sigma)
-    found = smooth.feature_bound(FullyConnected(3, 8, 3), c, 0.1)
-    growth = 4 * root
-    np.testing.assert_allclose(found, root * 1.5 * 0.1 * np.array([1, 1 + growth, 1 + growth + growth**2]))
-    residual = smooth.feature_bound(Residual(3, 8, 3), c, 0.1)
-    np.testing.assert_allclose(residual, (root + 0.75) * np.exp(2) * 0.1)
-    image = smooth.feature_bound(ConvResidual(2, 4, 8, 3), c, 0.1)
-    np.testing.assert_allclose(image, (root * np.sqrt(3) + 0.75) * np.exp(2 * np.sqrt(3)) * 0.1)
-    printed = smooth.step_bound(Residual(3, 8, 5), c, 9, printed=True)
-    np.testing.assert_allclose(list(printed.values()), 4 * 0.5 * 1.5 * 3 * np.exp(2) / 5)
-    fully = smooth.step_bound(FullyConnected(3, 8, 2), c, 9)
-    assert fully["a"] == pytest.approx(4 * 1.5 * 3 * growth**2)
-    assert smooth.geometric(1.0, 4) == 4

@@ -162,6 +162,19 @@ def feature_bound(network: SmoothNetwork, c: Constants, movement: float) -> np.n
 def gram_bound(network: SmoothNetwork, c: Constants, n: int, movement: float) -> float:
     r"""Return the bound on $\|G^{(H)} - G^{(H)}(0)\|_F$ in the proofs of Lemmas B.4, C.4 and D.4, linear in $R$.
 
+    With the constants of `Constants` without their zeros and $g = g_{2\sqrt{c_\sigma} L c_w}(H)$, fully connected:
+
+    $$ nR\, \big[(2\beta c_x a_4^2 + 3\sqrt{c_\sigma} L^2) L c_\sigma c_x^2 a_2^2\, g
+       + 12 L^2 c_x^2 c_\sigma a_2\big]. $$
+
+    Residual, $\hat c$ being the factor of $R$ in `feature_bound`, over images of $p$ positions and filters of $q$ (both
+    1 without images):
+
+    $$ nR \frac{c_{res}^2}{H^2} L\, \big[3 c_x \hat c L a_2^2\, p
+       + 2 \beta c_x^2 a_4^2 \sqrt p\, (2 \hat c\, c_w \sqrt q + c_x) L' + 12 c_x^2 L a_2 \sqrt p\big] , $$
+
+    where $L'$ is $L$ without images and 1 over them.
+
     Examples
     --------
     >>> gram_bound(FullyConnected(3, 8, 2), Constants(2.0, 1.0, 1.0, 1.3), n=4, movement=0.0)
@@ -189,6 +202,10 @@ def gram_bound(network: SmoothNetwork, c: Constants, n: int, movement: float) ->
 
 def step_bound(network: SmoothNetwork, c: Constants, n: int, printed: bool = False) -> dict[str, float]:
     r"""Return $Q'(s) / \|e(s)\|$ of Lemmas B.5, C.5 and D.5: a step moves each weight by at most $\eta Q'(s)$.
+
+    Fully connected: $4 c_{x,0} a_{2,0} \sqrt n\, \max(2\sqrt{c_\sigma} L c_{w,0}, 1)^H$. Residual:
+    $4 \frac{c_{res}}H c_{x,0} a_{2,0} L \sqrt{npq}\, \exp(2 c_{res} c_{w,0} L \sqrt q)$, without images
+    $p = q = 1$.
 
     The factor $c_{res}/H$ that is printed for every weight of the residual networks belongs to $W^{(2)}..W^{(H)}$
     only; $W^{(1)}$ has $\sqrt{c_\sigma}$ in its place and the read-out needs none of it. `printed=True` returns the
