@@ -1,7 +1,8 @@
-"""`.. public:: PACKAGE` documents every name that a package's `__init__` gives to the public."""
+"""`.. public:: PACKAGE` documents every name that a package (or a module that a package names) gives to the public."""
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
@@ -26,17 +27,25 @@ def names_of(package: str) -> list[str]:
     True
     """
     module = importlib.import_module(package)
-    if hasattr(module, "_HOME"):
-        return sorted(module._HOME)
     if hasattr(module, "__all__"):
         return sorted(module.__all__)
     found = []
-    for name, value in vars(module).items():
+    for name in dir(module):
+        value = getattr(module, name)
         private = name.startswith("_") or isinstance(value, ModuleType)
-        own = getattr(value, "__module__", package) or ""
-        if not private and (own.startswith("wideproof") or not callable(value)) and name != "annotations":
+        if not private and name != "annotations" and _belongs(name, value, module):
             found.append(name)
     return sorted(found)
+
+
+def _belongs(name: str, value: Any, module: ModuleType) -> bool:
+    """Whether a package gives a name, or a module makes it."""
+    own = getattr(value, "__module__", module.__name__) or ""
+    if hasattr(module, "__path__"):
+        return own.startswith("wideproof") or not callable(value)
+    if callable(value):
+        return own == module.__name__
+    return re.search(rf"^(\w+, )*{name}\b.* = ", inspect.getsource(module), re.MULTILINE) is not None
 
 
 def directive_for(value: Any) -> str:

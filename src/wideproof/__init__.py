@@ -13,10 +13,9 @@ run = wp.train(network, data, wp.Recipe(target_loss=1e-6))
 attempt = wp.certify(network, run.params, data)
 """
 
-__version__ = "0.2.0"
-
 from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
+
+from wideproof.doors import lazily as _lazily
 
 if _TYPE_CHECKING:
     from wideproof import certificates as certificates
@@ -76,38 +75,27 @@ if _TYPE_CHECKING:
     from wideproof.training import resume as resume
     from wideproof.training import train as train
     from wideproof.training import train_many as train_many
+    from wideproof.version import __version__ as __version__
     from wideproof_verify import verify as verify
 
-_PACKAGES = (
-    "certificates", "data", "estimators", "kernels", "lab", "monitors", "networks", "papers", "planning", "proving",
-    "report", "sweeps", "training",
+__getattr__, __dir__ = _lazily(
+    __name__,
+    {
+        "wideproof.certificates": "Certificate polish",
+        "wideproof.data": "Dataset ImageDataset SequenceDataset apply audit from_labels load prepare",
+        "wideproof.errors": "InputError",
+        "wideproof.estimators": "NTKClassifier NTKKernel NTKRegressor WideNetClassifier WideNetRegressor",
+        "wideproof.kernels": "gram limit_gram nngp predict spectrum",
+        "wideproof.networks": "Network Sketch build",
+        "wideproof.networks.exchange": "Model from_onnx from_torch to_onnx to_safetensors to_torch",
+        "wideproof.planning": "plan",
+        "wideproof.proving": "Predictor Proof certify choose follow prove prove_run",
+        "wideproof.sweeps": "sweep",
+        "wideproof.training": "Recipe Run resume train train_many",
+        "wideproof.version": "__version__",
+        "wideproof_verify": "verify",
+    },
+    # `lab` is a package that can be called
+    ("certificates", "data", "estimators", "kernels", "lab", "monitors", "networks", "papers", "planning", "proving",
+     "report", "sweeps", "training"),
 )  # fmt: skip
-_HOME = {name: home for home, names in {
-    "wideproof.certificates": "Certificate polish",
-    "wideproof.data": "Dataset ImageDataset SequenceDataset apply audit from_labels load prepare",
-    "wideproof.errors": "InputError",
-    "wideproof.estimators": "NTKClassifier NTKKernel NTKRegressor WideNetClassifier WideNetRegressor",
-    "wideproof.kernels": "gram limit_gram nngp predict spectrum",
-    "wideproof.networks": "Network Sketch build",
-    "wideproof.networks.exchange": "Model from_onnx from_torch to_onnx to_safetensors to_torch",
-    "wideproof.planning": "plan",
-    "wideproof.proving": "Predictor Proof certify choose follow prove prove_run",
-    "wideproof.sweeps": "sweep",
-    "wideproof.training": "Recipe Run resume train train_many",
-    "wideproof_verify": "verify",
-}.items() for name in names.split()}  # fmt: skip
-
-
-def __getattr__(name: str) -> _Any:
-    """Import on first use: `wideproof --help` and `wideproof.data` need no JAX."""
-    from importlib import import_module
-
-    if name in _PACKAGES:  # `lab` is a package that can be called
-        return import_module(f"wideproof.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'wideproof' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*_HOME, *_PACKAGES, "__version__"})

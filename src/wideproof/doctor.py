@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_info
 
 from wideproof import machine, programs
 from wideproof.kernels.cholesky import factor
-from wideproof.networks.activations import ACTIVATIONS
+from wideproof.networks import ACTIVATIONS
 from wideproof.precision import double
 from wideproof.threads import cores
 

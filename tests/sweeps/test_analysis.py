@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from wideproof.report import sweep_figure
+from wideproof.report.sweep_figures import ON_LIGHT
 from wideproof.sweeps.analysis import bootstrap_slope, exponents, fraction, thresholds
-from wideproof.sweeps.figures import ON_LIGHT, draw
 from wideproof.sweeps.study import Figure
 
 WIDTHS, SEEDS = np.array([64.0, 128.0, 256.0, 512.0]), 6
@@ -81,23 +82,23 @@ def test_fractions():
 @pytest.mark.parametrize("kind", ["slope", "factor", "phase", "map", "threshold"])
 def test_every_figure_can_be_drawn(kind):
     if kind in ("slope", "factor"):
-        drawn = draw(results(), Figure(kind=kind, quantity="distance", x="width", printed=-0.5))
+        drawn = sweep_figure(results(), Figure(kind=kind, quantity="distance", x="width", printed=-0.5))
         assert drawn is not None
         assert len(drawn.exponents) == 2
     else:
-        drawn = draw(phases(), Figure(kind=kind, quantity="reached", x="n", y="width"))
+        drawn = sweep_figure(phases(), Figure(kind=kind, quantity="reached", x="n", y="width"))
     assert drawn is not None
     assert drawn.figure.axes
 
 
 def test_nothing_measured_gives_no_figure():
     empty = results() * np.nan
-    assert draw(empty, Figure(kind="slope", quantity="distance", x="width")) is None
+    assert sweep_figure(empty, Figure(kind="slope", quantity="distance", x="width")) is None
 
 
 def test_predictions_along_another_axis():
     wanted = Figure(kind="slope", quantity="distance", x="width", printed={"b": -1.0})
-    drawn = draw(results(), wanted)
+    drawn = sweep_figure(results(), wanted)
     assert drawn is not None
     assert drawn.predicted == ("", "-1")
     (legend,) = drawn.figure.legends
@@ -110,7 +111,7 @@ def test_predictions_along_another_axis():
 
 def test_numbers_in_a_table_are_readable():
     """Dark on light cells, light on dark ones."""
-    drawn = draw(phases(), Figure(kind="phase", quantity="reached", x="n", y="width"))
+    drawn = sweep_figure(phases(), Figure(kind="phase", quantity="reached", x="n", y="width"))
     assert drawn is not None
     texts = drawn.figure.axes[0].texts
     assert {text.get_color() for text in texts if text.get_text() == "1.00"} == {ON_LIGHT}
@@ -150,7 +151,7 @@ def test_other_axes_have_curves_and_panels_of_their_own():
     (_, a), (_, b) = fraction(both, "reached", "n", "width")
     assert a.values.max() == 1
     assert b.values.max() == 0
-    drawn = draw(both, Figure(kind="phase", quantity="reached", x="n", y="width"))
+    drawn = sweep_figure(both, Figure(kind="phase", quantity="reached", x="n", y="width"))
     assert drawn is not None
     assert [axes.get_title(loc="left") for axes in drawn.figure.axes[:2]] == ["a", "b"]
-    assert draw(both, Figure(kind="threshold", quantity="reached", x="n", y="width")) is not None
+    assert sweep_figure(both, Figure(kind="threshold", quantity="reached", x="n", y="width")) is not None

@@ -19,9 +19,9 @@ from tests.sweeps.making import TINY, tree
 from wideproof import sweeps
 from wideproof.errors import InputError, JobError
 from wideproof.networks import FullyConnected
+from wideproof.report import save_sweep_page
 from wideproof.sweeps import engines, read_study
 from wideproof.sweeps import task as task_module
-from wideproof.sweeps.page import save_page
 from wideproof.sweeps.store import Store
 from wideproof.sweeps.study import Study
 from wideproof.sweeps.task import Work, tasks_of
@@ -117,7 +117,7 @@ def test_a_task_that_fails_does_not_end_the_others(study, tmp_path):
     assert "width" in failed.error
     assert done.done == 1
     assert np.isnan(done.results["loss"].sel(width=0)).all()
-    assert save_page(done).exists()
+    assert save_sweep_page(done).exists()
     again = sweep(wrong, tmp_path / "out")
     assert (again.kept, again.done, len(again.failed)) == (1, 0, 1)
 
@@ -231,7 +231,7 @@ def test_batches_take_no_more_than_their_share(study):
 
 
 def test_the_page(unbroken):
-    page = save_page(unbroken).read_text()
+    page = save_sweep_page(unbroken).read_text()
     assert "6 of 6 tasks" in page
     assert "<svg" in page
     assert {p.suffix for p in (unbroken.folder / "figures").iterdir()} == {".svg", ".png"}

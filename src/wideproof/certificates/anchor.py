@@ -30,7 +30,7 @@ from wideproof.certificates.enclosure import (
 from wideproof.certificates.passes import Pass, run
 from wideproof.certificates.tangents import Tangents, operator_norms, tangents_of
 from wideproof.kernels.cholesky import UNIT
-from wideproof.networks.graph import Graph, Read, Term
+from wideproof.networks import Graph, Read, Term
 
 CHUNK = 1 << 24  # entries of a Jacobian held at a time
 DENSE = 1200  # rows of a Jacobian whose Gram matrix is formed; of more, the part by the read-out alone bounds it

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from wideproof.certificates.enclosure import UNIT, Ball
-from wideproof.networks.graph import Graph
+from wideproof.networks import Graph
 
 BITS = 42  # of the largest entry that rounding keeps, so that sums of some hundred entries are exact
 CLOSE = 1e-5  # how far from balanced a fit may be, relative to the largest entry

@@ -26,8 +26,7 @@ from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.nearest import nearest, pulled
 from wideproof.certificates.obstacles import contradiction, kink, no_eigenvalue
 from wideproof.certificates.squared_loss import steps_to
-from wideproof.data import AnyDataset
-from wideproof.data.repeats import Distinct, distinct
+from wideproof.data import AnyDataset, Distinct, distinct
 from wideproof.errors import InputError
 from wideproof.networks import Network
 

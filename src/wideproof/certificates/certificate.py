@@ -19,7 +19,7 @@ import numpy as np
 from safetensors.numpy import save as to_bytes
 
 from wideproof.errors import InputError
-from wideproof.networks.graph import Graph, graph_from_dict
+from wideproof.networks import Graph, graph_from_dict
 from wideproof.storage import new_folder, read_json, replace_folder, write_bytes
 
 FORMAT = "wideproof-certificate-2"
@@ -151,7 +151,7 @@ class Certificate:
 
     def document(self) -> dict[str, Any]:
         """Return what the JSON file says, without the digests."""
-        from wideproof import __version__
+        from wideproof.version import __version__
 
         squared = self.theorem not in ("logistic", "fit", "finite")
         usual = {"name": "squared", "reduction": "half_sum"} if squared else {"name": "logistic", "reduction": "mean"}

@@ -27,8 +27,7 @@ from wideproof.certificates.obstacles import (
 )
 from wideproof.certificates.squared_loss import Descent, Existence, existence, find_descent, proof_ratio
 from wideproof.certificates.staircase import Staircase, climb
-from wideproof.data import AnyDataset
-from wideproof.data.repeats import Distinct, distinct
+from wideproof.data import AnyDataset, Distinct, distinct
 from wideproof.errors import InputError
 from wideproof.networks import Network
 

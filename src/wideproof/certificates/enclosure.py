@@ -16,7 +16,7 @@ import scipy.sparse.linalg
 import scipy.special
 
 from wideproof.kernels.cholesky import UNIT, backward_error, factor
-from wideproof.networks.activations import Activation
+from wideproof.networks import Activation
 
 TINY = 1e-290  # far above every sum of underflows
 UP = 1 + 1e-10  # covers a chain of 10^5 rounded operations on numbers of one sign

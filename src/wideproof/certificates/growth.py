@@ -24,9 +24,8 @@ from wideproof.certificates.enclosure import exact
 from wideproof.certificates.jacobians import gains_of, pull
 from wideproof.certificates.passes import Pass, run
 from wideproof.certificates.tangents import operator_norms
-from wideproof.networks.graph import Graph, Term
-from wideproof.training.losses import SquaredLoss
-from wideproof.training.objective import Objective
+from wideproof.networks import Graph, Term
+from wideproof.training import Objective, SquaredLoss
 
 FLOOR = 0.05  # of the mean square of the residuals, the least weight of an example
 # Seconds of a step for every two layers, product, product of pairs, norm's cubed size, unit, and weight (`Work`).

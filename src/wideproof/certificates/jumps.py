@@ -20,7 +20,7 @@ from wideproof.certificates.enclosure import UP, Ball, exact, inner, largest_eig
 from wideproof.certificates.passes import Pass, run
 from wideproof.certificates.squared_loss import Descent, descent
 from wideproof.certificates.staircase import Staircase
-from wideproof.networks.graph import Graph
+from wideproof.networks import Graph
 
 RADII = 1.01 * 2 ** (np.arange(28) / 6)  # tried radii, in units of ρ/s
 

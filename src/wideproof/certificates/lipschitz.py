@@ -19,7 +19,7 @@ import numpy as np
 from wideproof.certificates.anchor import Anchor
 from wideproof.certificates.enclosure import UP
 from wideproof.certificates.tangents import Tangents
-from wideproof.networks.graph import Graph, Read
+from wideproof.networks import Graph, Read
 
 
 class Ball(NamedTuple):

@@ -11,8 +11,7 @@ import numpy as np
 from wideproof.certificates.anchor import Anchor
 from wideproof.certificates.enclosure import UP
 from wideproof.certificates.staircase import Staircase
-from wideproof.networks import Network
-from wideproof.networks.fully_connected import FullyConnected
+from wideproof.networks import FullyConnected, Network
 
 
 class NestedSets(NamedTuple):

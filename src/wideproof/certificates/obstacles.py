@@ -12,10 +12,8 @@ from wideproof.certificates.attempt import Attempt, Obstacle
 from wideproof.certificates.certificate import Certificate
 from wideproof.certificates.lipschitz import closest_to_a_kink, lipschitz, sign_slack
 from wideproof.certificates.squared_loss import Descent, proof_ratio
-from wideproof.data import AnyDataset, SequenceDataset
-from wideproof.data.conflicts import conflicts, half_square
-from wideproof.data.geometry import groups_of_equal_rows
-from wideproof.kernels.spectrum import spectrum
+from wideproof.data import AnyDataset, SequenceDataset, conflicts, groups_of_equal_rows, half_square
+from wideproof.kernels import spectrum
 from wideproof.networks import Network
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wideproof.certificates.enclosure import UP, Ball, activate, add, divided, exact, multiply, product, scaled
-from wideproof.networks.graph import Graph, Read, Term
+from wideproof.networks import Graph, Read, Term
 from wideproof.networks.maps import Average, Flat, Identity, Ones, Patches
 
 EXTENDED = 4e9  # products of long doubles that are worth their time

@@ -22,8 +22,7 @@ from jax.typing import ArrayLike
 
 from wideproof.certificates.lengths import distance, length
 from wideproof.kernels import gram
-from wideproof.networks import Network
-from wideproof.networks.base import gradient, linearize
+from wideproof.networks import Network, gradient, linearize
 from wideproof.precision import double
 
 

@@ -20,7 +20,7 @@ from wideproof.certificates.certifying import certify
 from wideproof.certificates.widths import Tried, doubled, positive
 from wideproof.data import AnyDataset
 from wideproof.errors import InputError
-from wideproof.networks.fully_connected import FullyConnected
+from wideproof.networks import FullyConnected
 
 Start = Literal["doubled", "positive"]
 SMALLEST, LARGEST = 2.0**-20, 2.0**30

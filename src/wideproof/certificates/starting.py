@@ -24,9 +24,7 @@ from wideproof.certificates.certifying import certify, scored
 from wideproof.certificates.classify import certify_classifier, no_lower_loss
 from wideproof.certificates.obstacles import no_eigenvalue
 from wideproof.errors import InputError
-from wideproof.training import Run, Status
-from wideproof.training.losses import LOGISTIC, SquaredLoss
-from wideproof.training.objective import Objective
+from wideproof.training import LOGISTIC, Objective, Run, SquaredLoss, Status
 
 ROOMS = (0.25, 0.1, 0.02, 1e-3, 1e-5)  # shares of the residual that are left for the distance, the largest first
 LOSS_ROOM = 1e-3  # the same of the logistic loss
@@ -48,7 +46,7 @@ def batches_of(run: Run) -> np.ndarray | None:
     >>> batches_of(train(FullyConnected(3, 8, 1), data, Recipe(steps=5, batch=2))).shape
     (5, 2)
     """
-    from wideproof.training.loop import minibatch
+    from wideproof.training import minibatch
 
     n, batch = run.data.n, run.recipe.batch
     if batch is None or batch >= n:

@@ -31,7 +31,7 @@ from wideproof.certificates.enclosure import (
 )
 from wideproof.certificates.passes import Pass, reading
 from wideproof.kernels.cholesky import UNIT, backward_error
-from wideproof.networks.graph import Graph, Read, Term
+from wideproof.networks import Graph, Read, Term
 from wideproof.networks.maps import Identity, Patches
 
 

@@ -21,10 +21,9 @@ from wideproof.certificates.basins import certify_basin
 from wideproof.certificates.certifying import certify
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.nearest import nearest
-from wideproof.data import AnyDataset
-from wideproof.data.repeats import distinct
+from wideproof.data import AnyDataset, distinct
 from wideproof.errors import InputError
-from wideproof.networks.fully_connected import FullyConnected
+from wideproof.networks import FullyConnected
 
 LARGEST = 1 << 16
 SHARES = (1.0, 0.5, 0.1)  # of the step size 1/b², for Theorem 4

@@ -72,7 +72,7 @@ def begin(
 ) -> None:
     """Show the version, if asked; have compiled programs kept, before JAX is imported."""
     if show:
-        from wideproof import __version__
+        from wideproof.version import __version__
 
         print(__version__)
         raise typer.Exit

@@ -16,8 +16,7 @@ from wideproof.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from wideproof.papers import Measured, Statement
-    from wideproof.papers.findings import Findings
+    from wideproof.papers import Findings, Measured, Statement
 
 _COLOUR = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
@@ -54,9 +53,7 @@ def check_command(
     """
     from rich.console import Console
 
-    from wideproof.papers import statements
-    from wideproof.papers.findings import describe, examine
-    from wideproof.papers.study import Lab
+    from wideproof.papers import Lab, describe, examine, statements
     from wideproof.threads import cores
 
     Lab(study, seed)  # refuses a study that does not exist before any process is started
@@ -65,14 +62,14 @@ def check_command(
         _list(chosen) if not json else print_json([describe(one) for one in chosen])
         return
     for page in report or []:
-        from wideproof.report.check_pages import require_page_path
+        from wideproof.report import require_page_path
 
         require_page_path(page)
     console = Console(highlight=False)
     with _watch(console, len(chosen), json) as progress:
         found = examine(chosen, study, seed, progress, workers or min(2, cores()))
     for page in report or []:
-        from wideproof.report.check_pages import save_findings
+        from wideproof.report import save_findings
 
         save_findings(found, page)
     if json:
@@ -120,7 +117,7 @@ def errata_command(
             console.print(f"  printed  {escape(entry.printed)}\n           [dim]{escape(str(decision.printed))}[/]")
             console.print(f"  right    {escape(entry.right)}\n           [dim]{escape(str(decision.right))}[/]\n")
     if report is not None:
-        from wideproof.report.check_pages import errata_markdown
+        from wideproof.report import errata_markdown
         from wideproof.storage import write_bytes
 
         write_bytes(report, errata_markdown(rows).encode())
@@ -137,8 +134,8 @@ def cite_command(
     ] = None,
 ) -> None:
     """Print BibTeX entries for the papers and for this software."""
-    from wideproof import __version__
-    from wideproof.papers.references import BIBTEX
+    from wideproof.papers import BIBTEX
+    from wideproof.version import __version__
 
     unknown = [key for key in papers or [] if key not in BIBTEX]
     if unknown:

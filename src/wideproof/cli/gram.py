@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from jax.typing import ArrayLike
 
     from wideproof.data import AnyDataset
-    from wideproof.kernels import Gram, Spectrum
-    from wideproof.kernels.dynamics import Prediction
+    from wideproof.kernels import Gram, Prediction, Spectrum
     from wideproof.networks import Network
 
 _EXIT = {True: 0, False: 1, None: 2}
@@ -100,9 +99,7 @@ def gram_command(
 
     from wideproof import processes as job
     from wideproof.cli.gram_output import show_study, summary
-    from wideproof.report import save_figure, save_gram, spectrum_figure
-    from wideproof.report.figures import require_figure_path
-    from wideproof.report.gram_file import require_gram_path
+    from wideproof.report import require_figure_path, require_gram_path, save_figure, save_gram, spectrum_figure
     from wideproof.storage import number_of_bytes
 
     given, limit_asked = None, infinite or (width is None and not is_model(network))
@@ -216,7 +213,7 @@ class Study:
     @property
     def _grows(self) -> bool:
         """Whether a part of the limit is in proportion to the width."""
-        from wideproof.networks.limit import RecurrentLimit
+        from wideproof.networks import RecurrentLimit
 
         limit = self.network.limit()
         return isinstance(limit, RecurrentLimit) or any(layer.factor != 1 for layer in limit.layers)
@@ -234,8 +231,7 @@ def study(
     `doing` is told what is under way.
     """
     from wideproof.cli.gram_notes import notes
-    from wideproof.kernels import gram, limit_gram, predict, spectrum
-    from wideproof.kernels.spectrum import LARGE
+    from wideproof.kernels import LARGE, gram, limit_gram, predict, spectrum
     from wideproof.training import Recipe
 
     scale = Recipe(loss="squared", reduction=settings.reduction, seed=settings.seed).objective.curvature(data.n)

@@ -8,8 +8,7 @@ from wideproof.cli.audit import TITLES
 
 if TYPE_CHECKING:
     from wideproof.data import AnyDataset
-    from wideproof.networks import Network
-    from wideproof.networks.activations import Activation
+    from wideproof.networks import Activation, Network
 
 
 def notes(data: AnyDataset, network: Network) -> tuple[str, ...]:

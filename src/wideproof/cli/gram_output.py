@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from wideproof.cli.gram import Study
-    from wideproof.kernels import Gram, Spectrum
-    from wideproof.kernels.dynamics import Prediction
+    from wideproof.kernels import Gram, Prediction, Spectrum
 
 MOST_ROWS = 12  # of the table of predicted losses
 MOST_CULPRITS = 5

@@ -68,7 +68,7 @@ def losses_command(json: Json = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from wideproof.training.losses import LOSSES, MarginLoss, canonical, power_hinge
+    from wideproof.training import LOSSES, MarginLoss, canonical, power_hinge
 
     margin = [loss for loss in LOSSES.values() if isinstance(loss, MarginLoss)]
     margin += [power_hinge(3.0), canonical(0.75)]
@@ -99,8 +99,7 @@ def data_command(json: Json = False) -> None:
     """List the bundled data sets, the generators and the preparation steps."""
     from rich.console import Console
 
-    from wideproof.data import BUNDLED, GENERATORS, PAPERS_NEED, load
-    from wideproof.data.preparation import STEPS
+    from wideproof.data import BUNDLED, GENERATORS, PAPERS_NEED, STEPS, load
 
     bundled = {name: str(load(name)) for name in BUNDLED}
     if json:

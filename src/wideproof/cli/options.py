@@ -169,7 +169,7 @@ def find_model(
 ) -> tuple[AnyDataset, Network, dict[str, np.ndarray]]:
     """Load the data set, with targets as the model's outputs ask for, and the model with its weights."""
     from wideproof.data import prepare as prepared
-    from wideproof.proving.models import as_model, coded
+    from wideproof.proving import as_model, coded
 
     data = find_data(source, target, classes, limit, header, None, task)
     data = data if prepare in ("auto", "none") else prepared(data, prepare)

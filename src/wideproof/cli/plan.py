@@ -68,10 +68,8 @@ def plan_command(
     from rich.console import Console
 
     from wideproof.cli.plan_output import show_plan, summary
-    from wideproof.planning import plan
-    from wideproof.planning.plan import MOST_ROWS
-    from wideproof.report import condition_figure, save_figure
-    from wideproof.report.figures import require_figure_path
+    from wideproof.planning import MOST_ROWS, plan
+    from wideproof.report import condition_figure, require_figure_path, save_figure
 
     if by not in ("steps", "condition"):
         raise InputError(f"--by is steps or condition, got {by!r}")

@@ -105,7 +105,7 @@ def _table(found: Plan, by: str, top: int, wide: bool) -> Any:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    from wideproof.planning.recommendation import short
+    from wideproof.planning import short
 
     one = row.candidate
     depth = "" if one.network == "elman-rnn" else str(one.depth)

@@ -148,7 +148,7 @@ def predict_command(
     Writes a CSV with one row for each row of DATA.
     """
     from wideproof.proving import Predictor
-    from wideproof.report.predictions import predictions_csv
+    from wideproof.report import predictions_csv
     from wideproof.storage import write_bytes
 
     text = predictions_csv(Predictor.load(folder), source)

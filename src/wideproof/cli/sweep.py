@@ -13,9 +13,7 @@ from wideproof.cli.options import Json, print_json
 from wideproof.errors import InputError
 
 if TYPE_CHECKING:
-    from wideproof.sweeps import Study, Sweep
-    from wideproof.sweeps.analysis import Exponent
-    from wideproof.sweeps.study import Figure
+    from wideproof.sweeps import Exponent, Figure, Study, Sweep
 
 MANY = 10_000  # tasks; more must be asked for
 
@@ -38,8 +36,8 @@ def sweep_command(
     """
     from rich.console import Console
 
+    from wideproof.report import save_sweep_page
     from wideproof.sweeps import bundled, read_study, sweep
-    from wideproof.sweeps.page import save_page
 
     console = Console(highlight=False)
     if listing or study is None:
@@ -58,7 +56,7 @@ def sweep_command(
         except KeyboardInterrupt:
             console.print(f"interrupted: the same command goes on in {folder}", markup=False, soft_wrap=True)
             raise typer.Exit(2) from None
-    page = save_page(done)
+    page = save_sweep_page(done)
     if json:
         print_json(_plain(done))
     else:
@@ -80,7 +78,7 @@ def _refuse(study: Study) -> None:
     """Say how many tasks there are and how long they would take, from one that is timed."""
     import time
 
-    from wideproof.sweeps.task import execute, first_task
+    from wideproof.sweeps import execute, first_task
 
     task = first_task(study)
     execute(task)  # compiles
@@ -129,7 +127,7 @@ def _bar(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
 
 def _exponents(done: Sweep) -> list[tuple[Figure, Exponent]]:
     """Return every exponent that the study's figures ask for."""
-    from wideproof.sweeps.figures import fitted
+    from wideproof.sweeps import fitted
 
     return [(wanted, one) for wanted in done.study.figures for one in fitted(done.results, wanted)]
 

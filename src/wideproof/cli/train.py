@@ -209,7 +209,7 @@ def progress_bar(steps: int, quiet: bool) -> Iterator[Callable[[Progress], None]
 
 
 def _check_plot(plot: Path | None) -> None:
-    from wideproof.report.figures import require_figure_path
+    from wideproof.report import require_figure_path
 
     if plot is not None:
         require_figure_path(plot)

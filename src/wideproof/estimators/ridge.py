@@ -21,7 +21,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from wideproof.data.repeats import equal_rows
+from wideproof.data import equal_rows
 from wideproof.errors import InputError
 from wideproof.estimators import on_device
 from wideproof.estimators.limit_kernel import LimitKernel

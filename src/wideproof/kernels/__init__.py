@@ -1,5 +1,9 @@
 """Gram matrices of networks, finite and infinite, and of any function; spectra, and the descent they predict."""
 
+from wideproof.kernels import cholesky as cholesky
+from wideproof.kernels.closed import closed_gram as closed_gram
+from wideproof.kernels.closed import has_closed_gram as has_closed_gram
+from wideproof.kernels.dynamics import Prediction as Prediction
 from wideproof.kernels.dynamics import compare as compare
 from wideproof.kernels.dynamics import predict as predict
 from wideproof.kernels.dynamics import sgd as sgd
@@ -9,5 +13,7 @@ from wideproof.kernels.limits import nngp as nngp
 from wideproof.kernels.products import gram_vector as gram_vector
 from wideproof.kernels.products import largest_eigenvalue as largest_eigenvalue
 from wideproof.kernels.result import Gram as Gram
+from wideproof.kernels.spectrum import LARGE as LARGE
+from wideproof.kernels.spectrum import Enclosed as Enclosed
 from wideproof.kernels.spectrum import Spectrum as Spectrum
 from wideproof.kernels.spectrum import spectrum as spectrum

@@ -29,7 +29,7 @@ from jaxtyping import Array, Float
 
 from wideproof import machine
 from wideproof.errors import InputError
-from wideproof.networks.activations import Activation, get_activation
+from wideproof.networks import Activation, get_activation
 from wideproof.precision import double, double_to_numpy
 
 Factor = Literal["value", "slope"]

@@ -33,8 +33,7 @@ from wideproof.kernels.sequences import SequenceKernel, relu_duals, token_arrays
 from wideproof.kernels.sharded import assemble
 from wideproof.kernels.tables import DualTable
 from wideproof.kernels.tiles import Kernel
-from wideproof.networks import Network
-from wideproof.networks.limit import LayeredLimit, RecurrentLimit
+from wideproof.networks import LayeredLimit, Network, RecurrentLimit
 from wideproof.precision import double
 
 # Squared norms that agree to this are one norm.

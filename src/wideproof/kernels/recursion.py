@@ -23,8 +23,7 @@ from numpy.polynomial import chebyshev
 
 from wideproof.errors import InputError
 from wideproof.kernels import duals
-from wideproof.networks.activations import Activation
-from wideproof.networks.limit import LayeredLimit, LimitLayer
+from wideproof.networks import Activation, LayeredLimit, LimitLayer
 
 COVARIANCE = "covariance"
 Groups = tuple[tuple[str, tuple[str, ...]], ...]

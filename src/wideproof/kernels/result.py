@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from wideproof.cards import card, heat
-from wideproof.data.repeats import equal_rows
+from wideproof.data import equal_rows
 
 _DRAWN = 4_000_000  # entries; a larger matrix may be on a device, and need not come here to be looked at
 

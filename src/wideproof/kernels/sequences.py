@@ -29,8 +29,7 @@ from wideproof.kernels.correlations import correlation_and_gap, directions, lead
 from wideproof.kernels.interpolants import Interpolant, interpolate
 from wideproof.kernels.recursion import COVARIANCE, Groups
 from wideproof.kernels.tiles import Kernel
-from wideproof.networks.activations import RELU
-from wideproof.networks.limit import RecurrentLimit
+from wideproof.networks import RELU, RecurrentLimit
 
 BITS = ("x", "high", "low", "short")
 

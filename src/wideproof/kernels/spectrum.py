@@ -24,7 +24,7 @@ import scipy.linalg
 from jax.typing import ArrayLike
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from wideproof.data.geometry import pairs
+from wideproof.data import pairs
 from wideproof.errors import InputError
 from wideproof.kernels.cholesky import backward_error, factor
 from wideproof.kernels.result import Gram, why_singular

@@ -28,7 +28,7 @@ from wideproof.errors import InputError
 from wideproof.kernels import interpolants
 from wideproof.kernels.duals import covariance, covariance_grid, slope_covariance
 from wideproof.kernels.interpolants import Breaks
-from wideproof.networks.activations import Activation, get_activation
+from wideproof.networks import Activation, get_activation
 from wideproof.precision import double_to_numpy
 
 OFFSET = 0.5

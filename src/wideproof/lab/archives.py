@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from wideproof.certificates.certificate import ARRAYS, DOCUMENT
+from wideproof.certificates import ARRAYS, DOCUMENT
 from wideproof.errors import InputError
 
 MOST = 256 << 20  # bytes of a certificate, packed or not

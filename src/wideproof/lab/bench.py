@@ -27,8 +27,7 @@ from wideproof.lab.looks import Look, Twin, drawn, frame_of, thinned
 from wideproof.lab.planes import LINES, PLANES
 from wideproof.lab.proofs import Proofs
 from wideproof.lab.settings import NetworkSettings, Settings, raw_data, read, ready_data
-from wideproof.networks import NETWORKS
-from wideproof.networks.activations import ACTIVATIONS
+from wideproof.networks import ACTIVATIONS, NETWORKS
 from wideproof.precision import double
 
 CHUNK = 0.02  # seconds of steps between two moments in which commands are heard

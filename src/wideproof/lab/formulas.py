@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from latex2mathml.converter import convert
 
-from wideproof.papers.statement import Statement
+from wideproof.papers import Statement
 
 RELATIONS = frozenset("=≤≥<>∼→∈≲≳⇒⪰≠↦")
 LONG = 14  # elements of a formula that may be broken before a relation

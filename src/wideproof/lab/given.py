@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wideproof.data import AnyDataset, Dataset, ImageDataset
-from wideproof.data.packing import pack, unpack
+from wideproof.data import AnyDataset, Dataset, ImageDataset, pack, unpack
 from wideproof.networks import Network, from_config, to_config
 from wideproof.storage import read_json, read_tensors, write_json, write_tensors
 

@@ -8,13 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wideproof.certificates import lengths
-from wideproof.certificates.anchor import DENSE
-from wideproof.certificates.attempt import Attempt
-from wideproof.certificates.certifying import certify
+from wideproof.certificates import DENSE, Attempt, certify, distance, length
 from wideproof.certificates.passes import run as forward
-from wideproof.data import AnyDataset, apply
-from wideproof.data.repeats import distinct
+from wideproof.data import AnyDataset, apply, distinct
 from wideproof.kernels import limit_gram, predict
 from wideproof.networks import Network
 from wideproof.training import Run
@@ -84,8 +80,8 @@ def look(run: Run, signs: list[np.ndarray]) -> Look:
         eigenvalues = np.append(np.linalg.eigvalsh(matrix)[::-1], np.zeros(repeats))
         cells = _correlations(matrix, anchor.outputs, place)
     largest = float(eigenvalues[0]) if len(eigenvalues) else anchor.S**2
-    moved = lengths.distance(network.trained_names, run.params, run.initial)
-    size = lengths.length({name: np.asarray(run.initial[name], np.float64) for name in network.trained_names})
+    moved = distance(network.trained_names, run.params, run.initial)
+    size = length({name: np.asarray(run.initial[name], np.float64) for name in network.trained_names})
     now = signs_of(network, run.params, data)
     flipped = np.mean([np.mean(a != b) for a, b in zip(now, signs, strict=True)])
     constant = attempt.h * anchor.s**2 / anchor.residual if anchor.residual > 0 and anchor.s > 0 else math.nan

@@ -10,10 +10,7 @@ from typing import Any
 def main(arguments: list[str]) -> None:
     """Measure, and say so line by line."""
     from wideproof.lab.children import plain
-    from wideproof.papers.findings import Findings
-    from wideproof.papers.parallel import measure_here
-    from wideproof.papers.statement import statements
-    from wideproof.papers.stored import shortened
+    from wideproof.papers import Findings, measure_here, shortened, statements
 
     def say(**fields: Any) -> None:
         print(json.dumps(plain(fields), ensure_ascii=True), flush=True)

@@ -18,11 +18,9 @@ from wideproof.errors import InputError
 from wideproof.lab.children import Places, child
 from wideproof.lab.formulas import said
 from wideproof.lab.server import PAGE
-from wideproof.papers.statement import PAPERS, Statement, index
-from wideproof.papers.stored import stored
-from wideproof.papers.study import SIZES
+from wideproof.papers import PAPERS, SIZES, Statement, index, stored
+from wideproof.report import paper
 from wideproof.report.check_words import spoken
-from wideproof.report.proof_words import paper
 
 BEAT = 1.0  # seconds between two signs of life
 MOST_BODY = 1 << 16

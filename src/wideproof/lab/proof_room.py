@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from wideproof.certificates.certificate import ARRAYS, DOCUMENT
+from wideproof.certificates import ARRAYS, DOCUMENT
 from wideproof.errors import JobError
 from wideproof.lab import archives
 from wideproof.lab.children import Places, output_of, plain

@@ -62,7 +62,7 @@ def small_json(path: Path) -> dict[str, Any]:
 
 def columns_of(path: Path) -> list[str]:
     """Return the names of a table's columns."""
-    from wideproof.data.tables import read_text
+    from wideproof.data import read_text
 
     return list(read_text(path).labels)
 

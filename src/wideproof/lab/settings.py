@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from wideproof.data import BUNDLED, GENERATORS, AnyDataset, Dataset, load, prepare
-from wideproof.data.loaders import first_examples
+from wideproof.data import BUNDLED, GENERATORS, AnyDataset, Dataset, first_examples, load, prepare
 from wideproof.errors import InputError
 from wideproof.lab.given import NAME, Given, kind_of
 from wideproof.lab.planes import is_line, plane

@@ -35,16 +35,15 @@ def read(folder: Path, out: Path) -> dict[str, Any]:
 
     from wideproof.errors import InputError
     from wideproof.lab.children import plain
-    from wideproof.sweeps.figures import draw
-    from wideproof.sweeps.page import summary
+    from wideproof.report import sweep_figure
+    from wideproof.sweeps import summary
     from wideproof.sweeps.store import RESULTS
-    from wideproof.sweeps.sweep import Sweep
 
     study = study_of(folder)
     try:
         results = xr.open_zarr(folder / RESULTS, consolidated=False).load()
-        drawn = [one for wanted in study.figures if (one := draw(results, wanted)) is not None]
-        measures = summary(Sweep(study, folder, results, 0, 0, (), 0.0))
+        drawn = [one for wanted in study.figures if (one := sweep_figure(results, wanted)) is not None]
+        measures = summary(results)
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(f"the results of this sweep cannot be read ({type(error).__name__})") from error
     figures = []
@@ -65,8 +64,8 @@ def study_of(folder: Path) -> Any:
 
     from wideproof.errors import InputError
     from wideproof.storage import read_json
+    from wideproof.sweeps import Study, bundled, read_study
     from wideproof.sweeps.store import ABOUT
-    from wideproof.sweeps.study import Study, bundled, read_study
 
     try:
         about = read_json(folder / ABOUT)
@@ -80,7 +79,7 @@ def study_of(folder: Path) -> Any:
 
 
 def _write(figure: Any, out: Path, k: int) -> None:
-    from wideproof.report.html import svg_text
+    from wideproof.report import svg_text
 
     light = svg_text(figure, f"sweep-{k}")
     dark = light

@@ -1,5 +1,13 @@
 """The measurable quantities of the papers: traces of a pass, norms, activation patterns, sparse suprema."""
 
+from wideproof.monitors import attacks as attacks
+from wideproof.monitors import generalization as generalization
+from wideproof.monitors import perturbations as perturbations
+from wideproof.monitors import recurrent as recurrent
+from wideproof.monitors import relu as relu
+from wideproof.monitors import residual as residual
+from wideproof.monitors import residual_moves as residual_moves
+from wideproof.monitors import smooth as smooth
 from wideproof.monitors.norms import Distance as Distance
 from wideproof.monitors.norms import distances as distances
 from wideproof.monitors.norms import operator_norm as operator_norm

@@ -17,8 +17,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from wideproof.networks import Network
-from wideproof.networks.base import linearize
+from wideproof.networks import Network, linearize
 from wideproof.precision import double
 
 

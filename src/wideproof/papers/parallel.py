@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wideproof.errors import JobError
+from wideproof.interrupts import raising_interrupts
 from wideproof.papers.statement import PAPERS, Measured, Statement, laboratory
 from wideproof.threads import one_blas_thread
-from wideproof.training.interrupts import raising_interrupts
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess

@@ -1,11 +1,14 @@
 """Which network to train, before training anything: candidates ranked by their infinite-width Gram matrices."""
 
 from wideproof.planning.candidates import Candidate as Candidate
+from wideproof.planning.candidates import kind_of as kind_of
+from wideproof.planning.plan import MOST_ROWS as MOST_ROWS
 from wideproof.planning.plan import Plan as Plan
 from wideproof.planning.plan import plan as plan
 from wideproof.planning.proof import ProofNeed as ProofNeed
 from wideproof.planning.proof import proof_needs as proof_needs
 from wideproof.planning.recommendation import Recommendation as Recommendation
+from wideproof.planning.recommendation import short as short
 from wideproof.planning.row import Row as Row
 from wideproof.planning.row import evaluate as evaluate
 from wideproof.planning.width import Measured as Measured

@@ -6,9 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wideproof.data import PAPERS_NEED, AnyDataset
-from wideproof.data.labels import KINDS
-from wideproof.data.preparation import parse_steps
+from wideproof.data import KINDS, PAPERS_NEED, AnyDataset, parse_steps
 from wideproof.errors import InputError
 from wideproof.networks import NETWORKS, Network, build, get_activation
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wideproof.cards import card, grid
-from wideproof.data import AnyDataset, Dataset, SequenceDataset, prepare
-from wideproof.data.conflicts import Conflicts, conflicts
-from wideproof.data.loaders import first_examples
+from wideproof.data import AnyDataset, Conflicts, Dataset, SequenceDataset, conflicts, first_examples, prepare
 from wideproof.errors import InputError
 from wideproof.planning.candidates import ACTIVATIONS, DEPTHS, candidates
 from wideproof.planning.proof import ProofNeed, proof_needs

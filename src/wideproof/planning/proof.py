@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wideproof.data import AnyDataset, Dataset
-from wideproof.kernels import limit_gram, spectrum
-from wideproof.kernels.spectrum import Enclosed
+from wideproof.kernels import Enclosed, limit_gram, spectrum
 from wideproof.networks import FullyConnected, get_activation
 
 

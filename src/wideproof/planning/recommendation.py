@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wideproof.networks import Network
-from wideproof.networks.limit import RecurrentLimit
+from wideproof.networks import Network, RecurrentLimit
 from wideproof.planning.row import Row
 from wideproof.planning.width import Measured
 

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from wideproof.data import AnyDataset, SequenceDataset
-from wideproof.kernels import Spectrum, limit_gram, predict, spectrum
-from wideproof.kernels.spectrum import Enclosed
+from wideproof.kernels import Enclosed, Spectrum, limit_gram, predict, spectrum
 from wideproof.planning.candidates import Candidate
 
 NOMINAL_WIDTH = 2  # condition and steps are the same at every width: the limit is in proportion to a power of it

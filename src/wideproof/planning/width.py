@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wideproof.data import AnyDataset
-from wideproof.kernels import gram, limit_gram, predict, spectrum
-from wideproof.kernels.spectrum import LARGE
+from wideproof.kernels import LARGE, gram, limit_gram, predict, spectrum
 from wideproof.networks import Network
 from wideproof.planning.candidates import Candidate
 from wideproof.planning.row import scored

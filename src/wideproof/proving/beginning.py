@@ -8,15 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from wideproof.certificates.attempt import Attempt
-from wideproof.certificates.certifying import certify
-from wideproof.certificates.growth import seconds_to_follow
-from wideproof.certificates.lengths import distance
-from wideproof.certificates.starting import certify_from_start
+from wideproof.certificates import Attempt, certify, certify_from_start, distance, seconds_to_follow
 from wideproof.networks import Network
 from wideproof.proving.job import Job, verified
-from wideproof.training import Run, Status
-from wideproof.training.train import begin
+from wideproof.training import Run, Status, begin
 
 AFFORDABLE = 90.0  # seconds that a proof from the start may take without being asked for
 

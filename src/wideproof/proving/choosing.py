@@ -22,17 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from wideproof.certificates.anchor import DENSE
-from wideproof.certificates.scales import scale_needed
-from wideproof.data import PAPERS_NEED, AnyDataset, Dataset, prepare
-from wideproof.data.preparation import merges, parse_steps
-from wideproof.data.repeats import Distinct, distinct
+from wideproof.certificates import DENSE, scale_needed
+from wideproof.data import PAPERS_NEED, AnyDataset, Dataset, Distinct, distinct, merges, parse_steps, prepare
 from wideproof.errors import InputError
-from wideproof.kernels import limit_gram
-from wideproof.kernels.closed import closed_gram, has_closed_gram
+from wideproof.kernels import closed_gram, has_closed_gram, limit_gram
 from wideproof.networks import NETWORKS, FullyConnected, Network
 from wideproof.networks.starts import POSITIVE, written
-from wideproof.planning.candidates import Candidate, kind_of
+from wideproof.planning import Candidate, kind_of
 from wideproof.proving.estimates import Estimate, leave_out, score
 
 SPHERES = tuple(f"{first},sphere({r})" for first in ("standardize", "whiten") for r in (4, 8, 16))

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from wideproof.data import AnyDataset
-from wideproof.data.repeats import Distinct
+from wideproof.data import AnyDataset, Distinct
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from wideproof.certificates.certificate import load_certificate
+from wideproof.certificates import load_certificate
 from wideproof.data import AnyDataset, prepare
 from wideproof.errors import InputError
 from wideproof.networks import Network, from_config

@@ -9,17 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wideproof.certificates.anchor import DENSE
-from wideproof.certificates.attempt import Attempt, Obstacle
-from wideproof.certificates.polishing import polish
-from wideproof.certificates.starting import certify_from_start, certify_run, enter, lowers
-from wideproof.certificates.stochastic import certify_epochs
-from wideproof.data.repeats import distinct
+from wideproof.certificates import (
+    DENSE,
+    Attempt,
+    Obstacle,
+    certify_epochs,
+    certify_from_start,
+    certify_run,
+    enter,
+    lowers,
+    polish,
+)
+from wideproof.data import distinct
 from wideproof.precision import double
 from wideproof.threads import one_blas_thread
-from wideproof.training import Run
-from wideproof.training.losses import SquaredLoss
-from wideproof.training.objective import Objective
+from wideproof.training import Objective, Run, SquaredLoss
 
 if TYPE_CHECKING:
     from wideproof_verify import Verdict

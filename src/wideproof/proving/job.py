@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wideproof.certificates.attempt import Attempt
+from wideproof.certificates import Attempt
 from wideproof.proving.predictor import CERTIFICATE
 from wideproof.threads import one_blas_thread
 from wideproof.training import Progress, Recipe

@@ -11,20 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from wideproof.certificates.anchor import DENSE
-from wideproof.certificates.certifying import certify as certify_weights
+from wideproof.certificates import DENSE
+from wideproof.certificates import certify as certify_weights
 from wideproof.data import AnyDataset, Dataset, load, prepare
 from wideproof.errors import InputError
 from wideproof.networks import Network
-from wideproof.networks.exchange.model import Model
+from wideproof.networks.exchange import Model
 from wideproof.precision import double
 from wideproof.proving import folders
 from wideproof.proving.job import Job, verified
 from wideproof.proving.predictor import RUN
 from wideproof.proving.proof import Proof
 from wideproof.proving.stages import certified, spectra
-from wideproof.training import Recipe, Run, Status
-from wideproof.training.train import begin
+from wideproof.training import Recipe, Run, Status, begin
 
 CODINGS = {"signs": (-1.0, 1.0), "one-hot": (0.0, 1.0)}
 
@@ -125,8 +124,7 @@ def as_model(model: Any, x: np.ndarray) -> tuple[Model, str]:
     """Return a network with its weights, and what to call them; `x` are rows that outputs are compared on."""
     if isinstance(model, Model):
         return model, "the given weights"
-    from wideproof.networks.exchange import from_onnx, from_torch
-    from wideproof.networks.exchange.agreement import require_agreement
+    from wideproof.networks.exchange import from_onnx, from_torch, require_agreement
 
     if isinstance(model, str | Path):
         given = from_onnx(Path(model), logits=True)

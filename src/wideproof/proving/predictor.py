@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wideproof.certificates.certificate import Certificate, load_certificate
+from wideproof.certificates import Certificate, load_certificate
 from wideproof.data import AnyDataset, apply, encode, restore_targets
 from wideproof.errors import InputError
 from wideproof.networks import Network

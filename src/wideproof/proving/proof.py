@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wideproof.certificates.attempt import Attempt
-from wideproof.certificates.certificate import Certificate, Start
-from wideproof.certificates.polishing import Polished
-from wideproof.data import AnyDataset
-from wideproof.data.audit import Audit
-from wideproof.data.repeats import Distinct, distinct
+from wideproof.certificates import Attempt, Certificate, Polished, Start
+from wideproof.data import AnyDataset, Audit, Distinct, distinct
 from wideproof.networks import Network
 from wideproof.proving.estimates import Estimate
 from wideproof.proving.predictor import Predictor, at_the_start
@@ -166,7 +162,7 @@ class Proof:
         return f"<Proof: {self.headline}>"
 
     def _repr_html_(self) -> str:
-        from wideproof.report.html import proof_card
+        from wideproof.report import proof_card
 
         return proof_card(self)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wideproof.certificates.anchor import DENSE
-from wideproof.certificates.certifying import certify, scored
-from wideproof.data import audit
-from wideproof.data.repeats import distinct
+from wideproof.certificates import DENSE, certify, scored
+from wideproof.data import audit, distinct
 from wideproof.precision import double
 from wideproof.proving.beginning import begun
 from wideproof.proving.job import Job, Tell, verified

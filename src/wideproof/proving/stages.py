@@ -15,13 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from wideproof.certificates.anchor import DENSE
-from wideproof.certificates.attempt import Attempt, Obstacle
-from wideproof.certificates.balance import balanced
-from wideproof.certificates.certifying import certify, scored
-from wideproof.certificates.polishing import Polished, fit_read_out, polish
-from wideproof.data import AnyDataset, audit, load, prepare
-from wideproof.data.repeats import distinct
+from wideproof.certificates import DENSE, Attempt, Obstacle, Polished, balanced, certify, fit_read_out, polish, scored
+from wideproof.data import AnyDataset, audit, distinct, load, prepare
 from wideproof.errors import InputError
 from wideproof.kernels import predict
 from wideproof.networks import Network
@@ -33,8 +28,7 @@ from wideproof.proving.estimates import score
 from wideproof.proving.job import Job, Tell, verified
 from wideproof.proving.predictor import RUN, Predictor
 from wideproof.proving.proof import Proof, Ratio
-from wideproof.training import Progress, Recipe, Run, Status, extend, train
-from wideproof.training.train import begin
+from wideproof.training import Progress, Recipe, Run, Status, begin, extend, train
 
 FIRST_STEPS = 16  # training stops here for a first look at the proof ratio, then at every doubling
 COMFORTABLE = 0.4  # a ratio below this is certified; between this and 1/2 a little more training costs nothing
@@ -199,7 +193,7 @@ def _counting(tell: Tell) -> Callable[[int, int, str], None]:
 def _impossible(job: Job, data: AnyDataset) -> Proof:
     """Certify that zero loss does not exist: then any network stands for all of them."""
     from wideproof.networks import build
-    from wideproof.planning.candidates import kind_of
+    from wideproof.planning import kind_of
 
     name = {"vectors": "fully-connected", "images": "conv-residual", "sequences": "elman-rnn"}[kind_of(data)]
     sizes: dict[str, object] = {"width": 2} if name == "elman-rnn" else {"width": 2, "depth": 1}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wideproof.papers.slopes import Slope
+from wideproof.papers import Slope
 from wideproof.report.proof_figures import EXPECTED, RUN, STYLE
 
 if TYPE_CHECKING:

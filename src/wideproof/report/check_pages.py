@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wideproof.errors import InputError
-from wideproof.papers.check import Check, Outcome
-from wideproof.papers.findings import Findings
-from wideproof.papers.slopes import Slope
-from wideproof.papers.statement import index
+from wideproof.papers import Check, Findings, Outcome, Slope, index
 from wideproof.report import check_words as words
 from wideproof.report.check_figures import slope_figure
 from wideproof.report.html import environment, inline_svg

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from wideproof.papers.check import Outcome
-from wideproof.papers.findings import Findings
-from wideproof.papers.statement import PAPERS, Measured, Statement, index
+from wideproof.papers import PAPERS, Findings, Measured, Outcome, Statement, index
 
 ROLES = (
     "hypothesis", "setting", "initialization", "perturbation", "gradient", "smoothness", "convergence",

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from wideproof.kernels import Spectrum
-    from wideproof.kernels.dynamics import Prediction
+    from wideproof.kernels import Prediction, Spectrum
     from wideproof.planning import Plan
 
 _INK, _SECOND = "#1f4e79", "#b5541c"

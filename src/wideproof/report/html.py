@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from matplotlib.figure import Figure
 
-    from wideproof.proving.proof import Proof
+    from wideproof.proving import Proof
 
 # The figures' colours, by the names that the template's light and dark styles give them.
 THEMED = {RUN: "run", EXPECTED: "expected", POLISHED: "polished", PROVEN: "proven", TEXT: "text"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from wideproof.proving.predictor import Predictor
+    from wideproof.proving import Predictor
 
 
 def predictions_csv(model: Predictor, rows: Any) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from wideproof.proving.proof import Proof
+    from wideproof.proving import Proof
 
 # The report's dark mode exchanges these colours by name (`html.THEMED`).
 RUN, EXPECTED, POLISHED, PROVEN, TEXT = "#1f4e79", "#b5541c", "#8a4f9e", "#1b7f4b", "#3d434b"

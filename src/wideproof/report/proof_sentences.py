@@ -10,8 +10,8 @@ import numpy as np
 from wideproof.report.proof_words import OBSTACLES, counted, shown
 
 if TYPE_CHECKING:
-    from wideproof.certificates.certificate import Start
-    from wideproof.proving.proof import Proof
+    from wideproof.certificates import Start
+    from wideproof.proving import Proof
 
 
 def headline(proof: Proof) -> str:

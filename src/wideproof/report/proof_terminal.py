@@ -13,7 +13,7 @@ from wideproof.report.html import REPORT
 from wideproof.report.terminal import curve
 
 if TYPE_CHECKING:
-    from wideproof.proving.proof import Proof
+    from wideproof.proving import Proof
 
 COLUMNS = 100
 LISTED = 10  # contradicting rows that are named

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from wideproof.certificates.certificate import ASSUMPTIONS
+from wideproof.certificates import ASSUMPTIONS
 
 if TYPE_CHECKING:
-    from wideproof.proving.proof import Proof
+    from wideproof.proving import Proof
 
 Outcome = Literal["proved", "impossible", "not proved"]
 # What the verifier relies on, whoever wrote the certificate and however.

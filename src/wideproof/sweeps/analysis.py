@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from wideproof.sweeps.study import Figure as Wanted
+
 SEEDS = ("seed", "data_seed")
 RESAMPLES = 2000
 
@@ -161,3 +163,30 @@ def _first(table: np.ndarray, heights: np.ndarray, level: float) -> np.ndarray:
 def _seeds_first(array: xr.DataArray, axis: str) -> xr.DataArray:
     present = [dim for dim in SEEDS if dim in array.dims and dim != axis]
     return array.stack(seeds=present) if present else array.expand_dims("seeds")
+
+
+def fitted(results: xr.Dataset, wanted: Wanted, curves: list[Threshold] | None = None) -> list[Exponent]:
+    """Return the exponents that a figure shows; none for tables. `curves` are its thresholds, if they are known."""
+    if wanted.kind in ("slope", "factor"):
+        return exponents(results, wanted.quantity, wanted.x, factor=wanted.kind == "factor")
+    curves = curves_of(results, wanted) if curves is None else curves
+    return [one.exponent for one in curves if one.exponent is not None]
+
+
+def curves_of(results: xr.Dataset, wanted: Wanted) -> list[Threshold]:
+    """Return the thresholds that a figure shows; none for other kinds of figures."""
+    if wanted.kind != "threshold" or wanted.y is None:
+        return []
+    return thresholds(results, wanted.quantity, wanted.x, wanted.y, wanted.level)
+
+
+def summary(results: xr.Dataset) -> list[tuple[str, float, float, float, int]]:
+    """Return smallest, middle and largest value of every measure, and how many are missing."""
+    rows = []
+    for name, array in results.data_vars.items():
+        numbers = array.values.ravel()
+        known = numbers[numbers == numbers]
+        if known.size:
+            quantiles = (float(known.min()), float(sorted(known)[known.size // 2]), float(known.max()))
+            rows.append((str(name), *quantiles, int(numbers.size - known.size)))
+    return rows

@@ -106,7 +106,7 @@ def _proof_ratio(work: Work, at: str) -> float:
 
 
 def _proof_width(work: Work) -> float:
-    from wideproof.certificates.widths import width_needed
+    from wideproof.certificates import width_needed
     from wideproof.networks import FullyConnected
 
     if not isinstance(work.network, FullyConnected):
@@ -116,7 +116,7 @@ def _proof_width(work: Work) -> float:
 
 
 def _proof_scale(work: Work, start: Literal["doubled", "positive"]) -> float:
-    from wideproof.certificates.scales import scale_needed
+    from wideproof.certificates import scale_needed
     from wideproof.networks import FullyConnected
 
     if not isinstance(work.network, FullyConnected):

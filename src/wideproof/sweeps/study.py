@@ -44,7 +44,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from wideproof.data.generators import GENERATORS
+from wideproof.data import GENERATORS
 from wideproof.errors import InputError
 from wideproof.networks import NETWORKS
 from wideproof.training import Recipe

@@ -13,17 +13,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from wideproof.data import AnyDataset, load, prepare
-from wideproof.data.generators import GENERATORS
+from wideproof.data import GENERATORS, AnyDataset, load, prepare
 from wideproof.errors import InputError
+from wideproof.interrupts import raising_interrupts
 from wideproof.kernels import gram, limit_gram
 from wideproof.networks import Network, build
 from wideproof.sweeps.measures import find_measure
 from wideproof.sweeps.study import Study
 from wideproof.threads import one_blas_thread
-from wideproof.training import Recipe, Run, train, train_many
-from wideproof.training.interrupts import raising_interrupts
-from wideproof.training.train import begin
+from wideproof.training import Recipe, Run, begin, train, train_many
 
 MEANING = 2  # raised when the same task would give other numbers, so that old results are not taken for new ones
 

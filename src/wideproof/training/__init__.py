@@ -1,10 +1,14 @@
 """Losses with their constants, gradient descent and SGD as compiled loops, runs that can be resumed."""
 
 from wideproof.training.loop import Status as Status
+from wideproof.training.loop import minibatch as minibatch
+from wideproof.training.losses import LOGISTIC as LOGISTIC
 from wideproof.training.losses import LOSSES as LOSSES
 from wideproof.training.losses import MarginLoss as MarginLoss
 from wideproof.training.losses import SquaredLoss as SquaredLoss
+from wideproof.training.losses import canonical as canonical
 from wideproof.training.losses import get_loss as get_loss
+from wideproof.training.losses import power_hinge as power_hinge
 from wideproof.training.objective import Objective as Objective
 from wideproof.training.objective import training_error as training_error
 from wideproof.training.recipe import Recipe as Recipe

@@ -15,8 +15,7 @@ import numpy as np
 from jaxtyping import Array
 
 from wideproof import machine
-from wideproof.networks import Network, linearize
-from wideproof.networks.base import contract
+from wideproof.networks import Network, contract, linearize
 from wideproof.training.recipe import Recipe
 
 # Products of a pass over all examples: NumPy takes a tenth of a second for so many. Above, the activation alone is

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wideproof.cards import card, line
-from wideproof.data import AnyDataset
-from wideproof.data.packing import pack, unpack
+from wideproof.data import AnyDataset, pack, unpack
 from wideproof.errors import InputError
 from wideproof.networks import Network, from_config, to_config
 from wideproof.storage import new_folder, read_json, read_tensors, write_json, write_tensors
@@ -182,7 +181,7 @@ def save_description(folder: Path, run: Run) -> None:
     """Write the readable description of a run."""
     import jax
 
-    from wideproof import __version__
+    from wideproof.version import __version__
 
     write_json(
         folder / "run.json",

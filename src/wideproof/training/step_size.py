@@ -30,9 +30,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from wideproof.data import AnyDataset
-from wideproof.data.geometry import pairs
-from wideproof.data.margin import margin
+from wideproof.data import AnyDataset, margin, pairs
 from wideproof.errors import InputError
 from wideproof.kernels import largest_eigenvalue, limit_gram
 from wideproof.networks import Network

@@ -17,11 +17,11 @@ import numpy as np
 
 from wideproof.data import AnyDataset
 from wideproof.errors import InputError
+from wideproof.interrupts import stop_request
 from wideproof.networks import Network
 from wideproof.precision import double
 from wideproof.storage import new_folder
 from wideproof.threads import cores
-from wideproof.training.interrupts import stop_request
 from wideproof.training.loop import Carry, Limits, Problem, Status, compiled, record_shapes, start, static_part
 from wideproof.training.losses import MarginLoss
 from wideproof.training.recipe import Recipe

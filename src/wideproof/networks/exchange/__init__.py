@@ -1,6 +1,7 @@
 """Networks from elsewhere, and back: ONNX files, PyTorch modules, safetensors."""
 
 from wideproof.networks.exchange.agreement import agreement as agreement
+from wideproof.networks.exchange.agreement import require_agreement as require_agreement
 from wideproof.networks.exchange.model import Model as Model
 from wideproof.networks.exchange.onnx_in import from_onnx as from_onnx
 from wideproof.networks.exchange.onnx_out import to_onnx as to_onnx

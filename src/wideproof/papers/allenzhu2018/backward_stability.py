@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wideproof.monitors.norms import operator_norm
+from wideproof.monitors import operator_norm
 from wideproof.papers.allenzhu2018.attacked import CHOICES, RADIUS, perturbation
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.perturbation import against_radius, exponents

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from wideproof.data import SequenceDataset, prepare
-from wideproof.data.conflicts import conflicts
+from wideproof.data import SequenceDataset, conflicts, prepare
 from wideproof.monitors import trace
 from wideproof.monitors.recurrent import backward, fresh, objective, separability, tangent_kernel, unroll
 from wideproof.papers.allenzhu2018.distributions import fits

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wideproof.data import SequenceDataset
-from wideproof.data.generators import sequences
+from wideproof.data import SequenceDataset, sequences
 from wideproof.monitors.recurrent import Factors, Fresh, Unrolled, backward, fresh, objective, tangent_kernel, unroll
 from wideproof.networks import ElmanRNN
 from wideproof.papers import study

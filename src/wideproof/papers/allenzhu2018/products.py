@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from wideproof.monitors import sparse_form, top_norms
 from wideproof.monitors.recurrent import Unrolled
-from wideproof.monitors.sparse import sparse_form, top_norms
 from wideproof.papers.allenzhu2018.distributions import eventually, rectified_tail
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.oracles import product_limit

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wideproof.monitors import attacks
-from wideproof.monitors.norms import spectral_norm
+from wideproof.monitors import attacks, spectral_norm
 from wideproof.monitors.recurrent import Unrolled, unroll
 from wideproof.papers.allenzhu2018.attacked import RADII, draws, perturbation
 from wideproof.papers.allenzhu2018.lab import Lab

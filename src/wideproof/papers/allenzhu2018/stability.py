@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wideproof.monitors import attacks
-from wideproof.monitors.norms import operator_norm
+from wideproof.monitors import attacks, operator_norm
 from wideproof.monitors.recurrent import Unrolled
 from wideproof.papers.allenzhu2018.attacked import CHOICES, RADIUS, largest, perturbation
 from wideproof.papers.allenzhu2018.lab import Lab, Start

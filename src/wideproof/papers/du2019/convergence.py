@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wideproof.monitors.norms import distances
+from wideproof.monitors import distances
 from wideproof.monitors.smooth import step_bound, total_bound
 from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity
 from wideproof.papers.du2019.hypotheses import data_hypotheses, width_hypothesis

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from wideproof.monitors import trace
 from wideproof.monitors.smooth import constants, step_bound
-from wideproof.monitors.trace import trace
 from wideproof.networks import Residual, get_activation
 from wideproof.papers.check import at_least, at_most, identity, law, scales
 from wideproof.papers.du2019.concentration import log_amplification

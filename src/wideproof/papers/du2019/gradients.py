@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from wideproof.monitors import Trace
 from wideproof.monitors.smooth import SmoothNetwork
-from wideproof.monitors.trace import Trace
 from wideproof.papers.check import Check, conclude, identity
 from wideproof.papers.du2019.lab import Kind, Lab
 from wideproof.papers.du2019.records import Params

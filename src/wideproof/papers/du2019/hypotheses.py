@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wideproof.data.geometry import pairs
+from wideproof.data import pairs
 from wideproof.monitors.smooth import SmoothNetwork, geometric
 from wideproof.networks import ACTIVATIONS, Activation
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from wideproof.monitors.norms import spectral_norm
+from wideproof.monitors import spectral_norm, trace
 from wideproof.monitors.smooth import SmoothNetwork
-from wideproof.monitors.trace import trace
 from wideproof.networks import Activation
 from wideproof.papers.check import Check, at_least, at_most, conclude, frequency
 from wideproof.papers.du2019.hypotheses import data_hypotheses, norm_width, width_hypothesis

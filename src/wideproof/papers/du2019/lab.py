@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wideproof.data.dataset import Dataset, ImageDataset
+from wideproof.data import Dataset, ImageDataset
+from wideproof.monitors import Trace, trace
 from wideproof.monitors.smooth import (
     Constants,
     SmoothNetwork,
@@ -22,9 +23,7 @@ from wideproof.monitors.smooth import (
     outputs_measure,
     step_measure,
 )
-from wideproof.monitors.trace import Trace, trace
-from wideproof.networks import ConvResidual, FullyConnected, Residual, get_activation
-from wideproof.networks.base import Gaussian
+from wideproof.networks import ConvResidual, FullyConnected, Gaussian, Residual, get_activation
 from wideproof.papers import study
 from wideproof.papers.du2019.records import Descent, Finite, Moved, Params, draws_of
 from wideproof.papers.du2019.recursion import Recursion, recursion

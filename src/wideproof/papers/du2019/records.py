@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wideproof.monitors import trace
 from wideproof.monitors.smooth import Constants, SmoothNetwork, blocks_of, second_order_change
-from wideproof.monitors.trace import trace
 from wideproof.training import Run
 
 Params = dict[str, np.ndarray]

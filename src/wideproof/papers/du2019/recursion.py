@@ -21,8 +21,7 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import erf, expit, ndtr
 
-from wideproof.networks import Network
-from wideproof.networks.limit import LayeredLimit
+from wideproof.networks import LayeredLimit, Network
 
 Function = Callable[[np.ndarray], np.ndarray]
 

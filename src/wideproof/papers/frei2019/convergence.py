@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wideproof.monitors.norms import spectral_norm
+from wideproof.monitors import spectral_norm
 from wideproof.monitors.residual import loss_gradients
 from wideproof.monitors.residual_moves import weight_distance
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from wideproof.monitors.patterns import flips, union_of_flips
+from wideproof.monitors import flips, trace, union_of_flips
 from wideproof.monitors.residual import (
     Pass,
     gradient_norms,
@@ -17,7 +17,6 @@ from wideproof.monitors.residual import (
     surrogate_error,
     unit_gradients,
 )
-from wideproof.monitors.trace import trace
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import RHO, Lab

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wideproof.data.generators import xor
-from wideproof.data.margin import margin
+from wideproof.data import margin, xor
 from wideproof.papers.check import Check, agrees, at_least, at_most, conclude, identity, law
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.statement import statement

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from wideproof.monitors.norms import spectral_norm
+from wideproof.monitors import spectral_norm
 from wideproof.monitors.residual import Pass, gradient_norms, interlayer, logistic_loss, residual_pass
 from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions

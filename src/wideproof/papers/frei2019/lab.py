@@ -13,15 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wideproof.data import Dataset
-from wideproof.data.generators import linear_margin
+from wideproof.data import Dataset, linear_margin
 from wideproof.monitors.residual import Pass, loss_gradients, pass_in_law, residual_pass
 from wideproof.monitors.residual_moves import flip_attack, last_layer_attack
-from wideproof.networks import ResidualReLU
-from wideproof.networks.base import Gaussian
+from wideproof.networks import Gaussian, ResidualReLU
 from wideproof.papers import study
-from wideproof.training import Recipe, Run, train
-from wideproof.training.recording import Info, State
+from wideproof.training import Info, Recipe, Run, State, train
 
 RHO = 0.3
 ROOT_TWO_PI = float(np.sqrt(2 * np.pi))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wideproof.monitors.norms import spectral_norm
-from wideproof.monitors.patterns import flips
+from wideproof.monitors import flips, spectral_norm
 from wideproof.monitors.residual import Pass, residual_pass
 from wideproof.monitors.residual_moves import certified_remainder, flip_attack, spectral_distances
 from wideproof.papers.check import Check, at_most, conclude, identity, scales

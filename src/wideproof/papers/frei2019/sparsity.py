@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wideproof.monitors.patterns import flips, small_values
+from wideproof.monitors import flips, small_values, sparse_form, top_norms
 from wideproof.monitors.residual import Pass, interlayer
-from wideproof.monitors.sparse import sparse_form, top_norms
 from wideproof.papers.check import Check, at_most, conclude, law, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.initialization import circle

@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import erf
 
-from wideproof.monitors.patterns import small_values
+from wideproof.monitors import small_values
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, law
 from wideproof.papers.statement import statement
 from wideproof.papers.zou2018 import starts

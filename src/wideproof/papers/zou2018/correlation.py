@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wideproof.data.dataset import Dataset
+from wideproof.data import Dataset
 from wideproof.monitors.relu import ReLUPass
 from wideproof.papers.check import Check, at_least, conclude, frequency, identity
 from wideproof.papers.statement import statement

@@ -15,13 +15,11 @@ from typing import TypeVar
 import jax
 import numpy as np
 
-from wideproof.data.dataset import Dataset
-from wideproof.data.generators import two_classes
+from wideproof.data import Dataset, two_classes
 from wideproof.errors import InputError
-from wideproof.monitors.norms import spectral_norm
+from wideproof.monitors import spectral_norm
 from wideproof.monitors.relu import ReLUPass, gradient_norms, gradients, relu_pass
-from wideproof.networks import DeepReLU
-from wideproof.networks.base import Gaussian
+from wideproof.networks import DeepReLU, Gaussian
 from wideproof.papers import study
 from wideproof.precision import double
 from wideproof.training import MarginLoss, Recipe, Run, get_loss, train

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wideproof.data.dataset import Dataset
-from wideproof.monitors.norms import spectral_norm
-from wideproof.monitors.patterns import flips, union_of_flips
+from wideproof.data import Dataset
+from wideproof.monitors import flips, spectral_norm, union_of_flips
 from wideproof.monitors.perturbations import adversarial, along, gaussian, scaled, toward
 from wideproof.monitors.relu import (
     ReLUPass,

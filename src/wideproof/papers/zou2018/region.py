@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wideproof.monitors.patterns import flips, small_values
+from wideproof.monitors import flips, small_values, top_norms
 from wideproof.monitors.relu import ReLUPass, gradients
-from wideproof.monitors.sparse import top_norms
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
 from wideproof.papers.statement import statement
 from wideproof.papers.zou2018 import moves

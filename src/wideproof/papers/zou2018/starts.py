@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wideproof.data.dataset import Dataset
-from wideproof.monitors.norms import spectral_norm
-from wideproof.monitors.patterns import small_values
+from wideproof.data import Dataset
+from wideproof.monitors import small_values, sparse_form, spectral_norm
 from wideproof.monitors.relu import (
     ReLUPass,
     interlayer,
@@ -18,7 +17,6 @@ from wideproof.monitors.relu import (
     sparse_output,
     worst_weights,
 )
-from wideproof.monitors.sparse import sparse_form
 from wideproof.papers.check import Check, at_least, at_most, frequency, law, scales
 from wideproof.papers.zou2018.lab import DELTA, MU, PHI, Lab, kept, look
 

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from wideproof.report.proof_figures import STYLE
-from wideproof.sweeps.analysis import Exponent, Threshold, exponents, fraction, label, thresholds
-from wideproof.sweeps.study import Figure as Wanted
+from wideproof.sweeps import Exponent, Threshold, curves_of, fitted, fraction, label
+from wideproof.sweeps import Figure as Wanted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,12 +30,12 @@ class Drawn(NamedTuple):
     predicted: tuple[str, ...] = ()
 
 
-def draw(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
+def sweep_figure(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
     """Draw one figure of a study; None where nothing of it has been measured yet."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    curves = _curves(results, wanted)
+    curves = curves_of(results, wanted)
     found = fitted(results, wanted, curves)
     if not np.isfinite(results[wanted.quantity].values).any():
         return None
@@ -53,20 +53,6 @@ def draw(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
     predicted = [wanted.printed_at(one.where) for one in found]
     shown = tuple("" if p is None else f"{p:g}" for p in predicted) if any(p is not None for p in predicted) else ()
     return Drawn(title, figure, found, wanted.kind == "factor", shown)
-
-
-def fitted(results: xr.Dataset, wanted: Wanted, curves: list[Threshold] | None = None) -> list[Exponent]:
-    """Return the exponents that a figure shows; none for tables. `curves` are its thresholds, if they are known."""
-    if wanted.kind in ("slope", "factor"):
-        return exponents(results, wanted.quantity, wanted.x, factor=wanted.kind == "factor")
-    curves = _curves(results, wanted) if curves is None else curves
-    return [one.exponent for one in curves if one.exponent is not None]
-
-
-def _curves(results: xr.Dataset, wanted: Wanted) -> list[Threshold]:
-    if wanted.kind != "threshold" or wanted.y is None:
-        return []
-    return thresholds(results, wanted.quantity, wanted.x, wanted.y, wanted.level)
 
 
 def _slopes(axes: Axes, found: list[Exponent], wanted: Wanted) -> None:

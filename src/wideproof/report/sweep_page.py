@@ -7,17 +7,17 @@ from pathlib import Path
 from wideproof.report.figures import save_figure
 from wideproof.report.html import FIGURES, REPORT, environment, inline_svg
 from wideproof.report.proof_words import versions
+from wideproof.report.sweep_figures import Drawn, sweep_figure
 from wideproof.storage import write_bytes
-from wideproof.sweeps.figures import Drawn, draw
-from wideproof.sweeps.sweep import Sweep
+from wideproof.sweeps import Sweep, summary
 
 
-def save_page(done: Sweep) -> Path:
+def save_sweep_page(done: Sweep) -> Path:
     """Write `report.html` and every figure as SVG and PNG to the sweep's folder; return the page's path."""
-    figures = [found for wanted in done.study.figures if (found := draw(done.results, wanted)) is not None]
+    figures = [found for wanted in done.study.figures if (found := sweep_figure(done.results, wanted)) is not None]
     page = environment().get_template("sweep.html")
     shown = [(one, inline_svg(one.figure, f"figure-{k}", one.title)) for k, one in enumerate(figures)]
-    text = page.render(sweep=done, figures=shown, measures=summary(done), versions=versions())
+    text = page.render(sweep=done, figures=shown, measures=summary(done.results), versions=versions())
     (done.folder / FIGURES).mkdir(exist_ok=True)
     for k, one in enumerate(figures):
         for kind in ("svg", "png"):
@@ -28,15 +28,3 @@ def save_page(done: Sweep) -> Path:
 
 def _name(one: Drawn) -> str:
     return "".join(c if c.isalnum() else "-" for c in one.title.lower())[:60]
-
-
-def summary(done: Sweep) -> list[tuple[str, float, float, float, int]]:
-    """Return smallest, middle and largest value of every measure, and how many are missing."""
-    rows = []
-    for name, array in done.results.data_vars.items():
-        numbers = array.values.ravel()
-        known = numbers[numbers == numbers]
-        if known.size:
-            quantiles = (float(known.min()), float(sorted(known)[known.size // 2]), float(known.max()))
-            rows.append((str(name), *quantiles, int(numbers.size - known.size)))
-    return rows
