@@ -26,13 +26,29 @@ def sweep_command(
     workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
     threads: Annotated[int | None, typer.Option(help="Tasks side by side in one process (default: the cores).")] = None,
     cluster: Annotated[str | None, typer.Option(help="A Dask scheduler, as in tcp://host:8786.")] = None,
+    slurm: Annotated[
+        bool, typer.Option("--slurm", help="Submit what is left as a SLURM job array; when all is done, gather it.")
+    ] = False,
+    slurm_options: Annotated[
+        str, typer.Option(help='Of sbatch, as in "--partition=gpu --time=02:00:00 --mem=4G".', show_default=False)
+    ] = "",
+    slurm_dry_run: Annotated[
+        bool, typer.Option("--slurm-dry-run", help="Print the script of the job array, and submit nothing.")
+    ] = False,
+    chunk: Annotated[
+        int | None, typer.Option(help="Tasks in one array task (default: 1, more where there were over 1,000).")
+    ] = None,
+    at_once: Annotated[int | None, typer.Option(help="Array tasks that may run at the same time.")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="Only one part of the tasks, as in 3/10; the sweep without it gathers the parts.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help=f"Run more than {MANY:,} tasks.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the bundled studies.")] = False,
     json: Json = False,
 ) -> None:
     """Run a study: every combination of its axes, each once; an interrupted sweep goes on where it was.
 
-    Exit code 0 if every task is done, 1 if some failed, 2 if the study cannot be run.
+    Exit code 0 if every task is done (or submitted), 1 if some failed, 2 if the study cannot be run or is under way.
     """
     from rich.console import Console
 
@@ -46,10 +62,19 @@ def sweep_command(
     for name, given in (("--workers", workers), ("--threads", threads)):
         if given is not None and given < 1:
             raise InputError(f"{name} is a number >= 1, got {given}")
+    _require_one_way(slurm, slurm_options, slurm_dry_run, chunk, at_once, part, workers, cluster)
     chosen = read_study(study)
+    folder = out or Path(chosen.name)
+    if part is not None:
+        from wideproof.cli.slurm import part_command
+
+        part_command(chosen, folder, part, threads, json)
     if chosen.count > MANY and not yes:
         _refuse(chosen)
-    folder = out or Path(chosen.name)
+    if slurm or slurm_dry_run:
+        from wideproof.cli.slurm import slurm_command
+
+        slurm_command(study, chosen, folder, slurm_options, chunk, at_once, threads, slurm_dry_run, json)
     with _bar(json) as progress:
         try:
             done = sweep(chosen, folder, workers=workers, threads=threads, cluster=cluster, progress=progress)
@@ -62,6 +87,20 @@ def sweep_command(
     else:
         _show(console, done, page)
     raise typer.Exit(1 if done.failed else 0)
+
+
+def _require_one_way(
+    slurm: bool, options: str, dry: bool, chunk: int | None, at_once: int | None, part: str | None,
+    workers: int, cluster: str | None,
+) -> None:  # fmt: skip
+    """Refuse two ways to run a sweep at once, and options of a way that was not taken."""
+    ways = {"--slurm": slurm or dry, "--part": part is not None, "--workers": workers > 1, "--cluster": cluster}
+    taken = [name for name, asked in ways.items() if asked]
+    if len(taken) > 1:
+        raise InputError(f"{' and '.join(taken)} are different ways to run a sweep: give one")
+    given = {"--slurm-options": options, "--chunk": chunk, "--at-once": at_once}
+    if not (slurm or dry) and (idle := [name for name, value in given.items() if value]):
+        raise InputError(f"{' and '.join(idle)} say how a job array is made: give --slurm too")
 
 
 def _list(studies: dict[str, str], json: bool) -> None:

@@ -35,17 +35,18 @@ OFTEN = 1.0  # seconds between two notes of how far a sweep is
 class Store:
     """The folder of a sweep; opening one that belongs to another study, or to a newer version, is refused."""
 
-    def __init__(self, folder: str | Path, study: Study) -> None:
-        self.folder, self.study = Path(folder), study
+    def __init__(self, folder: str | Path, study: Study, *, shared: bool = False) -> None:
+        """Open or make the folder; `shared` with other processes, nothing of theirs is changed or tidied away."""
+        self.folder, self.study, self.shared = Path(folder), study, shared
         self._noted = 0.0
         about = self.folder / ABOUT
         described = {"format": FORMAT, "name": study.name, "study": study.model_dump(mode="json")}
         if about.exists():
             found = read_json(about)
             _require_same(found, study, self.folder)
-            if found != described:  # axes may have become longer
+            if found != described and not shared:  # axes may have become longer
                 write_json(about, described)
-        elif self.folder.exists() and any(self.folder.iterdir()):
+        elif not shared and self.folder.exists() and any(self.folder.iterdir()):
             raise InputError(f"{self.folder} is not empty and holds no sweep: choose another folder")
         else:
             try:
@@ -54,8 +55,9 @@ class Store:
                 raise InputError(f"cannot create {self.folder}: {error.strerror}; choose another folder") from error
             write_json(about, described)
         (self.folder / JOURNAL).mkdir(exist_ok=True)
-        for left_behind in self.folder.glob(f"{PARTIAL}*"):
-            shutil.rmtree(left_behind, ignore_errors=True)
+        if not shared:
+            for left_behind in self.folder.glob(f"{PARTIAL}*"):
+                shutil.rmtree(left_behind, ignore_errors=True)
 
     def finished(self, tasks: Sequence[Task]) -> dict[str, dict[str, float]]:
         """Return the values of the tasks that are done; a damaged file counts as not done and is removed.
@@ -87,8 +89,13 @@ class Store:
         write_bytes(self._path(task.digest), (json.dumps(line) + "\n").encode())
 
     def note(self, done: int, failed: Sequence[str], total: int, *, ended: bool = False) -> None:
-        """Write down how far the sweep is, unless that was done a moment ago; at the beginning and the end always."""
+        """Write down how far the sweep is, unless that was done a moment ago; at the beginning and the end always.
+
+        A process that shares the folder knows its own part only, and writes nothing.
+        """
         now = time.time()
+        if self.shared:
+            return
         if ended or now - self._noted >= OFTEN:
             self._noted = now
             who = {"pid": os.getpid(), "host": socket.gethostname(), "at": now, "ended": ended}

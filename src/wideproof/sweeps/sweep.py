@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import xarray as xr
 
+from wideproof.errors import InputError
 from wideproof.sweeps.engines import Outcome, in_batches, in_processes, in_threads, on_cluster
 from wideproof.sweeps.store import Store
 from wideproof.sweeps.study import Study
@@ -72,9 +73,73 @@ def sweep(
     """
     began = time.perf_counter()
     store, tasks = Store(folder, study), tasks_of(study)
+    kept, done, failed = _carry_out(
+        store, tasks, lambda left: _engine(left, workers, threads, batch, cluster), progress
+    )  # fmt: skip
+    results = store.assemble(tasks)
+    return Sweep(study, Path(folder), results, kept, done, failed, time.perf_counter() - began)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a sweep that ended: how many of its tasks were done before and now, and those that failed."""
+
+    kept: int
+    done: int
+    failed: tuple[Outcome, ...]
+    seconds: float
+
+
+def sweep_part(
+    study: Study,
+    folder: str | Path,
+    number: int,
+    parts: int,
+    *,
+    threads: int | None = None,
+    batch: bool | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Part:
+    """Carry out one of several parts of a study, as one job of many on a cluster; `sweep` gathers the results.
+
+    Parts may run in any order, at the same time, and again: what is finished is skipped, each result written whole.
+
+    Parameters
+    ----------
+    folder
+        The folder of the sweep, the same for all parts.
+    number, parts
+        Which one, from 1, of how many.
+    threads, batch, progress
+        As for `sweep`.
+    """
+    if not 1 <= number <= parts:
+        raise InputError(f"parts are numbered from 1 to how many there are, as in 3/10, got {number}/{parts}")
+    began = time.perf_counter()
+    store, tasks = Store(folder, study, shared=True), part_of(tasks_of(study), number, parts)
+    kept, done, failed = _carry_out(store, tasks, lambda left: _engine(left, 1, threads, batch, None), progress)
+    return Part(kept, done, failed, time.perf_counter() - began)
+
+
+def part_of(tasks: Sequence[Task], number: int, parts: int) -> list[Task]:
+    """Return neighbours, which have programs in common, as many in every part as in any other, or one more.
+
+    >>> [part_of("abcdefg", k, 3) for k in (1, 2, 3)]
+    [['a', 'b'], ['c', 'd'], ['e', 'f', 'g']]
+    """
+    return list(tasks[len(tasks) * (number - 1) // parts : len(tasks) * number // parts])
+
+
+def _carry_out(
+    store: Store,
+    tasks: Sequence[Task],
+    engine: Callable[[list[Task]], Generator[Outcome]],
+    progress: Callable[[Progress], None] | None,
+) -> tuple[int, int, tuple[Outcome, ...]]:
+    """Do what is not done, keep it, and return how many tasks were kept and done, and those that failed."""
+    began = time.perf_counter()
     finished = store.finished(tasks)
-    left = [task for task in tasks if task.digest not in finished]
-    outcomes = _engine(left, workers, threads, batch, cluster)
+    outcomes = engine([task for task in tasks if task.digest not in finished])
     failed: list[Outcome] = []
     done = 0
 
@@ -94,8 +159,7 @@ def sweep(
             if progress is not None:
                 rate = (done + len(failed)) / (time.perf_counter() - began)
                 progress(Progress(len(finished) + done, len(failed), len(tasks), rate, outcome))
-    results = store.assemble(tasks)
-    return Sweep(study, Path(folder), results, len(finished), done, tuple(failed), time.perf_counter() - began)
+    return len(finished), done, tuple(failed)
 
 
 def _engine(

@@ -1,0 +1,182 @@
+"""A sweep as one SLURM job array: the tasks are files already, so nothing has to outlive the submission.
+
+Every array task is `wideproof sweep STUDY --part K/N`. It skips what is finished and writes each result whole, so
+it may be requeued, repeated or killed at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wideproof.errors import InputError
+from wideproof.storage import read_json, write_bytes, write_json
+from wideproof.sweeps.store import ABOUT, Store
+from wideproof.sweeps.study import Study, bundled
+from wideproof.sweeps.sweep import part_of
+from wideproof.sweeps.task import tasks_of
+
+FOLDER, SCRIPT, JOB = "slurm", "job.sh", "job.json"
+MOST = 1000  # array tasks; SLURM's own limit is 1001 unless a site raised it
+# Options that the script sets itself, and what to say instead.
+OWN = {
+    "array": "the array follows from the study: use --chunk and --at-once",
+    "a": "the array follows from the study: use --chunk and --at-once",
+    "wrap": "the command follows from the study: leave --wrap out",
+    "parsable": "the number of the job is read anyway: leave --parsable out",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job array: its script, how many tasks are left of how many, and its array tasks."""
+
+    script: str
+    left: int
+    total: int
+    array_tasks: int
+
+
+def array_job(
+    source: str | Path,
+    study: Study,
+    folder: str | Path,
+    *,
+    chunk: int | None = None,
+    at_once: int | None = None,
+    options: str = "",
+    threads: int | None = None,
+) -> Job:
+    """Return the job array that does what is left of a study.
+
+    Parameters
+    ----------
+    source
+        The study file, or a bundled study's name: array tasks read it again.
+    folder
+        Of the sweep, which need not exist yet.
+    chunk
+        Tasks of the study in one array task; by default 1, or more where there would be more than 1,000 of them.
+    at_once
+        How many array tasks may run at the same time.
+    options
+        Of sbatch, as on its command line: `"--partition=gpu --time=02:00:00"`.
+    threads
+        Tasks side by side in one array task; by default as many as SLURM gives it cores.
+
+    Examples
+    --------
+    >>> from wideproof.sweeps import read_study
+    >>> job = array_job("rnn-length", read_study("rnn-length"), "out", chunk=5, options="--time=10")
+    >>> [line for line in job.script.splitlines() if "array" in line or "time" in line]
+    ['#SBATCH --array=1-4', '#SBATCH --time=10']
+    """
+    if chunk is not None and chunk < 1:
+        raise InputError(f"--chunk is a number of tasks >= 1, got {chunk}")
+    if at_once is not None and at_once < 1:
+        raise InputError(f"--at-once is a number of array tasks >= 1, got {at_once}")
+    lines = _lines(options)
+    place = Path(folder).absolute()
+    tasks = tasks_of(study)
+    finished = Store(place, study, shared=True).finished(tasks) if (place / ABOUT).exists() else {}
+    parts = -(-len(tasks) // (chunk or -(-len(tasks) // MOST)))
+    wanted = [k for k in range(1, parts + 1)
+              if any(task.digest not in finished for task in part_of(tasks, k, parts))]  # fmt: skip
+    given = str(source) if str(source) in bundled() else str(Path(source).absolute())
+    command = [sys.executable, "-m", "wideproof", "sweep", given, "--out", str(place)]
+    command += [] if threads is None else ["--threads", str(threads)]
+    throttle = "" if at_once is None else f"%{at_once}"
+    script = "\n".join([
+        "#!/bin/bash",
+        f"#SBATCH --job-name=wideproof-{study.name}",
+        f"#SBATCH --array={_ranges(wanted)}{throttle}",
+        "#SBATCH --requeue",
+        "#SBATCH --open-mode=append",
+        f'#SBATCH --output="{str(place / FOLDER).replace("%", "%%")}/%A_%a.log"',
+        *(f"#SBATCH {line}" for line in lines),
+        f"cd {shlex.quote(os.getcwd())} || exit",
+        f'exec {shlex.join(command)} --part "$SLURM_ARRAY_TASK_ID/{parts}"',
+        "",
+    ])  # fmt: skip
+    return Job(script, len(tasks) - len(finished), len(tasks), len(wanted))
+
+
+def submit(job: Job, study: Study, folder: str | Path) -> str:
+    """Write the script into the sweep's folder, hand it to sbatch, and return the number of the job."""
+    sbatch = shutil.which("sbatch")
+    if sbatch is None:
+        raise InputError("there is no sbatch on PATH: submit from a machine of the cluster, or see --slurm-dry-run")
+    Store(folder, study)
+    own = Path(folder) / FOLDER
+    own.mkdir(exist_ok=True)
+    write_bytes(own / SCRIPT, job.script.encode())
+    done = subprocess.run([sbatch, "--parsable", str(own / SCRIPT)], capture_output=True, text=True, check=False)
+    number = re.match(r"\d+", done.stdout.strip())
+    if done.returncode != 0 or number is None:
+        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+        raise InputError(f"sbatch refused the job: {said}; change --slurm-options")
+    write_json(own / JOB, {"job": number[0], "array_tasks": job.array_tasks, "left": job.left})
+    return number[0]
+
+
+def under_way(folder: str | Path) -> str | None:
+    """Return the number of the job that was submitted last if SLURM still has it; `None` where nobody knows."""
+    noted, squeue = Path(folder) / FOLDER / JOB, shutil.which("squeue")
+    if not noted.exists() or squeue is None:
+        return None
+    number = str(read_json(noted).get("job", ""))
+    done = subprocess.run([squeue, "--noheader", "--jobs", number], capture_output=True, text=True, check=False)
+    return number if done.returncode == 0 and done.stdout.strip() else None
+
+
+def _lines(options: str) -> list[str]:
+    """Return one line for each option of sbatch, with its value.
+
+    >>> _lines("--partition=gpu -t 10 --exclusive")
+    ['--partition=gpu', '-t 10', '--exclusive']
+    """
+    try:
+        words = shlex.split(options)
+    except ValueError as error:
+        raise InputError(f"--slurm-options cannot be read ({error}): write them as for sbatch") from None
+    lines: list[str] = []
+    for word in words:
+        if word.startswith("-"):
+            name = word[2:].partition("=")[0] if word.startswith("--") else word[1:2]
+            if name in OWN:
+                raise InputError(f"--slurm-options has {word!r}: {OWN[name]}")
+            lines.append(_quoted(word))
+        elif lines and "=" not in lines[-1] and " " not in lines[-1]:
+            lines[-1] += f" {_quoted(word)}"
+        else:
+            raise InputError(f"--slurm-options has {word!r}, which is no option: write them as for sbatch")
+    return lines
+
+
+def _quoted(word: str) -> str:
+    if re.search(r"[\n\"\\]", word):
+        raise InputError(f"--slurm-options has {word!r}: no quotes, backslashes or line breaks inside an option")
+    name, equals, value = word.partition("=")
+    return word if not re.search(r"\s", word) else f'{name}{equals}"{value}"' if equals else f'"{word}"'
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return numbers as SLURM lists them.
+
+    >>> _ranges([1, 2, 3, 5, 7, 8])
+    '1-3,5,7-8'
+    """
+    found: list[list[int]] = []
+    for k in numbers:
+        if found and k == found[-1][1] + 1:
+            found[-1][1] = k
+        else:
+            found.append([k, k])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
