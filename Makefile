@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO := wideproof-demo
 
-.PHONY: help demo test test-all test-matrix faults lint types docs benchmark release-check clean
+.PHONY: help demo test test-all test-matrix faults lint types docs gallery benchmark release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -53,8 +53,12 @@ types: $(VENV)/.dev  ## check types
 
 docs: $(VENV)/.docs  ## build the site into site/; open site/index.html
 	$(BIN)/python benchmarks/page.py --check
+	$(BIN)/python docs/gallery.py --check
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs site
 	$(BIN)/python docs/_ext/inventory.py site
+
+gallery: $(VENV)/.installed  ## run the examples again for the site's gallery, minutes
+	$(BIN)/python docs/gallery.py
 
 benchmark: $(VENV)/.dev  ## measure steps per second (PyTorch is compared if it is installed)
 	$(BIN)/python benchmarks/training.py

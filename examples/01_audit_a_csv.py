@@ -10,8 +10,10 @@
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import wideproof as wp
+from wideproof.report import save_figure
 
 rng = np.random.default_rng(0)
 x = rng.normal(size=(40, 5))
@@ -66,3 +68,25 @@ assert again.holds("du2019")
 
 # %%
 assert wp.audit(wp.prepare(clean, "constant")).holds("zou2018")
+
+# %% [markdown]
+# Left, how parallel any two rows are: each planted pair is a black cell away from the diagonal. Right, the distance of
+# every row to its nearest neighbour: zero for the planted pairs, well above it once they are gone.
+
+# %%
+figure = Figure(figsize=(10, 4.4), layout="constrained")
+left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
+shown = left.imshow((data.x @ data.x.T) ** 8, cmap="Greys", vmin=0, vmax=1)
+figure.colorbar(shown, ax=left, shrink=0.85)
+for (i, j), name in {(3, 7): "repeated", (5, 12): "doubled", (11, 20): "contradiction"}.items():
+    left.plot([i, j], [j, i], "o", ms=11, mfc="none", mec="tab:red", mew=1.5)
+    left.annotate(name, (j, i), (8, 0), textcoords="offset points", color="tab:red", va="center")
+left.set(title="(cosine of the angle between two rows)⁸", xlabel="row", ylabel="row")
+for rows, name, style in ((data.x, "as given", "o"), (clean.x, "three rows dropped", "x")):
+    apart = np.linalg.norm(rows[:, None] - rows[None], axis=2) + 9 * np.eye(len(rows))
+    right.plot(np.sort(apart.min(axis=1)), style, ms=5, label=name)
+right.axhline(again.separation, color="0.5", lw=0.8, ls=":", label="separation found by the audit")
+right.set(title="distance to the nearest row", xlabel="row, from the closest", ylabel="distance")
+right.grid(alpha=0.25)
+right.legend(frameon=False)
+save_figure(figure, "rows.svg")

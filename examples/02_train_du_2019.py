@@ -47,5 +47,4 @@ axes.axhline(1e-6, color="0.5", lw=0.8, ls=":")
 axes.set(xlabel="step + 1", ylabel="half the sum of squares", title="digits 0 and 1: the networks of Du et al. (2019)")
 axes.grid(alpha=0.25)
 axes.legend(frameon=False)
-for suffix in ("svg", "png"):
-    print("wrote", save_figure(figure, f"du_2019.{suffix}"))
+save_figure(figure, "du_2019.svg")

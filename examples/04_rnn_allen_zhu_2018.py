@@ -8,9 +8,10 @@
 
 # %%
 import numpy as np
+from matplotlib.figure import Figure
 
 import wideproof as wp
-from wideproof.report import loss_figure, save_figure
+from wideproof.report import save_figure
 
 data = wp.prepare(wp.load("digits-rows", classes=(0, 1), limit=20), "standardize,pad")
 found = wp.audit(data)
@@ -30,10 +31,23 @@ assert run.succeeded
 # The first output $B h_1$ does not depend on $W$: it never moved.
 
 # %%
-moved = np.abs(run.predict(data.x) - np.asarray(network(run.initial, data.x))).max(axis=(0, 2))
+change = np.abs(run.predict(data.x) - np.asarray(network(run.initial, data.x))).max(axis=2)
+moved = change.max(axis=0)
 print("largest change of the output at each time step:", np.round(moved, 3))
 assert moved[0] == 0
 assert (moved[1:] > 0).all()
 
-for suffix in ("svg", "png"):
-    print("wrote", save_figure(loss_figure(run), f"allen_zhu_2018.{suffix}"))
+# %%
+figure = Figure(figsize=(10, 4), layout="constrained")
+left, right = figure.subplots(1, 2)
+left.semilogy(run.steps, run.records["loss"], lw=1.8)
+left.axhline(1e-3 * first, color="0.5", lw=0.8, ls=":", label="a thousandth of the first loss")
+left.set(xlabel="step", ylabel="half the sum of squares", title="digits 0 and 1, row by row: width 256")
+left.grid(alpha=0.25)
+left.legend(frameon=False)
+shown = right.imshow(change, cmap="magma_r", aspect="auto")
+figure.colorbar(shown, ax=right, label="change of the output")
+right.set(xlabel="time step", ylabel="example", title="what training changed, by time step")
+right.set_xticks(range(8), [str(step) for step in range(1, 9)])
+right.set_yticks(range(0, 20, 5))
+save_figure(figure, "allen_zhu_2018.svg")

@@ -32,20 +32,25 @@ for depth in (2, 4, 8):
 # All weights stay close to where they began.
 
 # %%
+relative = {}
 for depth, run in runs.items():
-    relative = [
+    relative[depth] = [
         np.linalg.norm(run.params[name] - run.initial[name]) / np.linalg.norm(run.initial[name])
         for name in run.network.trained_names
     ]
-    print(f"depth {depth}: {run.step} steps, largest relative movement of a layer {max(relative):.3f}")
+    print(f"depth {depth}: {run.step} steps, largest relative movement of a layer {max(relative[depth]):.3f}")
 
 # %%
-figure = Figure(figsize=(7, 4.2), layout="constrained")
-axes = figure.add_subplot()
+figure = Figure(figsize=(10, 4), layout="constrained")
+left, right = figure.subplots(1, 2)
 for (depth, run), style in zip(runs.items(), ("-", "--", "-."), strict=True):
-    axes.loglog(run.steps[1:], run.records["loss"][1:], style, lw=1.8, label=f"L = {depth}")
-axes.set(xlabel="step", ylabel="mean logistic loss", title="breast cancer, n = 100: Frei et al. (2019), width 128")
-axes.grid(alpha=0.25)
-axes.legend(frameon=False)
-for suffix in ("svg", "png"):
-    print("wrote", save_figure(figure, f"frei_2019.{suffix}"))
+    left.loglog(run.steps[1:], run.records["loss"][1:], style, lw=1.8, label=f"L = {depth}")
+    layers = np.linspace(0, 1, len(relative[depth]))
+    right.plot(layers, relative[depth], style, marker="o", ms=4, lw=1.2, label=f"L = {depth}")
+left.set(xlabel="step", ylabel="mean logistic loss", title="breast cancer, n = 100: width 128")
+right.set(xlabel="from the first layer to the last", ylabel="relative movement", title="how far each layer moved")
+right.set_ylim(bottom=0)
+for axes in (left, right):
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+save_figure(figure, "frei_2019.svg")

@@ -71,5 +71,4 @@ axes.legend(
     bbox_to_anchor=(0.08, 0.02),
     frameon=False,
 )
-for suffix in ("svg", "png"):
-    print("wrote", save_figure(figure, f"record.{suffix}"))
+save_figure(figure, "record.svg")

@@ -76,5 +76,4 @@ right.set(xlabel="step", ylabel="half the sum of squares", title="loss: run (sol
 for axes in (left, right):
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
-for suffix in ("svg", "png"):
-    print("wrote", save_figure(figure, f"gram.{suffix}"))
+save_figure(figure, "gram.svg")

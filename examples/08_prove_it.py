@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 import wideproof as wp
 from wideproof.certificates import certify, doubled, polish
 from wideproof.data import Dataset
 from wideproof.networks import FullyConnected
+from wideproof.report import save_figure
 from wideproof_verify import verify
 
 proof = wp.prove("iris", classes=("setosa", "virginica"), limit=40)
@@ -68,6 +70,7 @@ print(f"{verdict.answer}: {verdict.statement}")
 rng = np.random.default_rng(0)
 x = rng.standard_normal((10, 100))
 points = Dataset(x / np.linalg.norm(x, axis=1, keepdims=True), np.where(np.arange(10) % 2 == 0, 1.0, -1.0), "binary")
+ratios = {}
 for width in (32, 64, 128, 256):
     wide = FullyConnected(input_dim=100, width=width, depth=1, trained=("hidden",))
     attempt = certify(wide, doubled(wide, seed=0), points)
@@ -77,3 +80,30 @@ for width in (32, 64, 128, 256):
         else f": loss below 1e-12 after {attempt.descent.steps} steps, before any was taken"
     )
     print(f"width {width:4}: h = {attempt.h:.3f}{steps}")
+    ratios[width] = attempt.h
+
+# %% [markdown]
+# Left, the first proof: the loss of every step of training, and the bound that the verifier proved for it. Right, the
+# proof ratio before training: below one half, convergence is a theorem.
+
+# %%
+figure = Figure(figsize=(10, 4), layout="constrained")
+left, right = figure.subplots(1, 2)
+assert proof.run is not None
+left.semilogy(proof.run.steps, proof.run.records["loss"], lw=1.8, label="loss")
+if proof.verdict is not None and proof.verdict.course:
+    bound = 0.5 * np.square([residual for *_, residual in proof.verdict.course])
+    left.semilogy(bound, color="tab:green", lw=4, alpha=0.4, label="proven bound")
+left.set(xlabel="training step", ylabel="half the sum of squares", title="iris: proved from the initial weights")
+right.loglog(list(ratios), list(ratios.values()), "o-", lw=1.8, label="proof ratio h")
+right.axhline(0.5, color="tab:green", ls="--", label="h = ½")
+right.axhspan(0.1, 0.5, color="tab:green", alpha=0.1, lw=0)
+right.set(ylim=(0.25, 1.5))
+right.set_yticks([0.25, 0.5, 1], ["¼", "½", "1"])
+right.set(xlabel="width", ylabel="proof ratio", title="ten points: proved before training if wide enough")
+right.set_xticks(list(ratios), [str(width) for width in ratios], minor=False)
+right.minorticks_off()
+for axes in (left, right):
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+save_figure(figure, "proofs.svg")

@@ -7,12 +7,14 @@
 
 # %%
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import QuantileTransformer
 
 import wideproof as wp
+from wideproof.report import save_figure
 
 rng = np.random.default_rng(0)
 x = rng.uniform(-3, 3, size=(40, 1))
@@ -25,6 +27,20 @@ for point, m, s in zip(new[:, 0], mean, deviation, strict=True):
     print(f"  f({point:+.0f}) = {m:+.2f} ± {s:.2f}   sin: {np.sin(2 * point):+.2f}")
 assert np.abs(mean - np.sin(2 * new[:, 0]))[1:-1].max() < 0.5
 
+# %%
+grid = np.linspace(-4.5, 4.5, 400)
+curve, spread = model.predict(grid[:, None], return_std=True)
+figure = Figure(figsize=(7, 4), layout="constrained")
+axes = figure.add_subplot()
+axes.fill_between(grid, curve - 2 * spread, curve + 2 * spread, alpha=0.2, lw=0, label="± 2 standard deviations")
+axes.plot(grid, curve, lw=1.8, label="infinitely wide network, depth 3")
+axes.plot(grid, np.sin(2 * grid), "k:", lw=1, label="sin 2x")
+axes.plot(x[:, 0], y, "o", ms=3.5, color="black", label="40 noisy values")
+axes.set(xlabel="x", ylabel="y", ylim=(-2.6, 2.6), title="no training: the kernel of the limit, solved exactly")
+axes.legend(frameon=False, ncols=2, loc="upper center")
+axes.grid(alpha=0.25)
+save_figure(figure, "regression.svg")
+
 # %% [markdown]
 # A search over depth and activation, inside a pipeline.
 
@@ -32,8 +48,8 @@ assert np.abs(mean - np.sin(2 * new[:, 0]))[1:-1].max() < 0.5
 features, wine = load_wine(return_X_y=True)
 left, right, left_labels, right_labels = train_test_split(features, wine, random_state=0)
 pipeline = make_pipeline(QuantileTransformer(n_quantiles=50, output_distribution="normal"), wp.NTKClassifier())
-grid = {"ntkclassifier__depth": [1, 3], "ntkclassifier__activation": ["relu", "erf"]}
-search = GridSearchCV(pipeline, grid, cv=3).fit(left, left_labels)
+choices = {"ntkclassifier__depth": [1, 3], "ntkclassifier__activation": ["relu", "erf"]}
+search = GridSearchCV(pipeline, choices, cv=3).fit(left, left_labels)
 print(f"best: {search.best_params_}; {search.score(right, right_labels):.1%} of new wines right")
 
 # %% [markdown]

@@ -12,11 +12,13 @@
 import warnings
 
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
 import wideproof as wp
+from wideproof.report import save_figure
 
 table, progression = (np.asarray(part)[:60] for part in load_diabetes(return_X_y=True))
 x, y = 20 * table, (progression - progression.mean()) / progression.std()
@@ -52,4 +54,25 @@ assert proof.proved
 # Its Gram matrix, with an error radius and a verdict.
 
 # %%
-print(wp.spectrum(wp.gram(network, model.params, x)))
+found = wp.spectrum(wp.gram(network, model.params, x))
+print(found)
+
+# %% [markdown]
+# Left, what Adam left of every error. Right, what gradient descent is proved to make of the loss from there on.
+
+# %%
+figure = Figure(figsize=(10, 4), layout="constrained")
+left, right = figure.subplots(1, 2)
+descent = proof.attempt.descent
+assert descent is not None
+left.hist(trained.predict(x) - y, bins=24, color="tab:blue", alpha=0.8)
+left.set(xlabel="prediction minus target", ylabel="rows", title="errors of the model as scikit-learn trained it")
+steps = np.linspace(0, 1.2 * descent.steps, 300)
+right.semilogy(steps, descent.bound(steps), color="tab:green", lw=2, label="proven bound")
+right.fill_between(steps, descent.bound(steps), descent.bound(steps[-1]), color="tab:green", alpha=0.12, lw=0)
+reached = f"{descent.epsilon:.0e} after {descent.steps:,} steps"
+right.axhline(descent.epsilon, color="0.5", ls=":", lw=0.8, label=reached)
+right.set(xlabel="steps of gradient descent", ylabel="half the sum of squares", title="what is proved from here on")
+right.grid(alpha=0.25)
+right.legend(frameon=False)
+save_figure(figure, "model.svg")

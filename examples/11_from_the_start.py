@@ -8,7 +8,11 @@
 # of 8.
 
 # %%
+import numpy as np
+from matplotlib.figure import Figure
+
 import wideproof as wp
+from wideproof.report import save_figure
 
 flowers = wp.prepare(wp.load("iris", classes=("setosa", "versicolor"), limit=24), "whiten,sphere(4)")
 relu = wp.build("deep-relu", flowers.input_shape, flowers.target_shape, width=32, depth=2)
@@ -50,3 +54,25 @@ assert converging.attempt.certificate is not None
 start = converging.attempt.certificate.start
 assert start is not None
 print(f"{start.steps} steps with step size {start.step_size:.4g} end within {start.distance:.2g} of the stored weights")
+
+# %% [markdown]
+# Left, both losses as they were trained. Right, how far exact (stochastic) gradient descent can be from the verifier's
+# points: an error made early may grow, so early steps take more bits.
+
+# %%
+figure = Figure(figsize=(10, 4), layout="constrained")
+left, right = figure.subplots(1, 2)
+for told, one in (("deep ReLU, SGD, logistic", found), ("smooth, squares", converging)):
+    assert one.run is not None
+    assert one.verdict is not None
+    left.semilogy(one.run.steps, one.run.records["loss"], lw=1.8, label=told)
+    off, bits, *_ = (np.array(column) for column in zip(*one.verdict.course, strict=True))
+    (line,) = right.semilogy(np.arange(1, len(off) + 1), np.where(off > 0, off, np.nan), lw=1.8, label=told)
+    more = bits > 53
+    right.semilogy(np.flatnonzero(more) + 1, off[more], "o", ms=4, color=line.get_color())
+left.set(xlabel="training step", ylabel="loss", title="training")
+right.set(xlabel="training step", ylabel="distance", title="bound of the distance (dots: more than 53 bits)")
+for axes in (left, right):
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+save_figure(figure, "followed.svg")

@@ -82,6 +82,14 @@ def test_every_page_is_in_the_navigation():
     assert missing == []
 
 
+def test_every_word_of_the_glossary_is_linked_from_a_page_and_stands_in_order():
+    glossary = ROOT / "docs" / "reference" / "glossary.md"
+    words = re.findall(r"^### (.+)$", glossary.read_text(encoding="utf-8"), re.MULTILINE)
+    assert words == sorted(words, key=str.lower)
+    others = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page != glossary)
+    assert [word for word in words if f"glossary.md#{next(iter(anchors(f'# {word}')))})" not in others] == []
+
+
 def test_every_package_is_in_the_reference():
     """And every module that a door names as it is."""
     import wideproof

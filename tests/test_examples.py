@@ -38,9 +38,10 @@ def test_example_runs_in_a_process_of_its_own(path: Path, tmp_path: Path):
 
 
 def require_figures(folder: Path) -> None:
-    for figure in folder.glob("*.svg"):
+    figures = list(folder.glob("*.svg"))
+    assert figures
+    for figure in figures:
         assert "<svg" in figure.read_text(encoding="utf-8")
-        assert figure.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

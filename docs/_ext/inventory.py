@@ -1,10 +1,11 @@
-"""Compare a built site with the library: every public name is on a page, and nothing comes from another host."""
+"""Check a built site: every public name is on a page, every link leads somewhere, nothing comes from another host."""
 
 import re
 import sys
 import zlib
 from pathlib import Path
 
+from links import broken
 from public import PACKAGES, names_of
 
 LOADED = re.compile(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"(https?://[^\"]+)\"")
@@ -17,14 +18,16 @@ def objects(site: Path) -> set[str]:
 
 
 def main(site: Path) -> int:
-    """Print what is missing, and what pages load from elsewhere."""
+    """Print what is missing, what leads nowhere, and what pages load from elsewhere."""
     known = objects(site)
     missing = [f"{package}.{name}" for package in PACKAGES if package != "wideproof" for name in names_of(package)
                if not any(one.endswith(f".{name}") for one in known)]  # fmt: skip
     foreign = [f"{page.name}: {url}" for page in site.rglob("*.html") for url in LOADED.findall(page.read_text())]
-    for problem in (*missing, *foreign):
+    lost, followed = broken(site)
+    for problem in (*missing, *foreign, *(f"broken link in {one}" for one in lost)):
         print(problem, file=sys.stderr)
-    return 1 if missing or foreign else 0
+    print(f"{len(known)} names, {followed} links inside the site, {len(lost)} broken")
+    return 1 if missing or foreign or lost else 0
 
 
 if __name__ == "__main__":

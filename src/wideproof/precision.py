@@ -72,5 +72,5 @@ def as_dtype(precision: str) -> np.dtype:
     dtype('float32')
     """
     if precision not in ("float64", "float32"):
-        raise InputError(f"precision is 'float64' or 'float32', got {precision!r}")
+        raise InputError(f"precision must be 'float64' or 'float32', got {precision!r}")
     return np.dtype(precision)

@@ -29,7 +29,7 @@ def number_of_bytes(text: str, name: str) -> int:
     """
     found = re.fullmatch(r"([0-9.]+)\s*([KMGT]?I?)B?", text.strip().upper())
     if found is None or found[2] not in UNITS or found[1].count(".") > 1 or not float(f"0{found[1]}0") > 0:
-        raise InputError(f"{name} is a number of bytes, as in 500MB or 2GiB, got {text!r}")
+        raise InputError(f"{name} must be a number of bytes, as in 500MB or 2GiB, got {text!r}")
     return int(float(found[1]) * UNITS[found[2]])
 
 
@@ -94,7 +94,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"there is no file {path}: is this a run folder?") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}): it is damaged or no JSON") from error
+        raise InputError(f"{path} cannot be read ({error}): it is damaged or not JSON") from error
     if not isinstance(value, dict):
         raise InputError(f"{path} is damaged: it holds no JSON object")
     return value

@@ -251,7 +251,7 @@ def test_too_many_open_pairs_are_an_obstacle_that_says_so():
     assert attempt.obstacle is not None
     assert attempt.obstacle.quantity == "kink"
     assert "must be below s" in attempt.obstacle.reason
-    assert "take a wider network" in attempt.obstacle.advice
+    assert "use a wider network" in attempt.obstacle.advice
 
 
 def test_a_residual_that_is_too_large_is_one_too():

@@ -133,7 +133,7 @@ def test_obstacles(problem):
     far = certify_momentum(network, network.init(0), data)
     assert blocked(far).quantity == "ratio"
     assert blocked(far).value > blocked(far).needed
-    assert "take less momentum" in str(far.obstacle)
+    assert "use less momentum" in str(far.obstacle)
     large = certify_momentum(network, params, data, step_size=1.0)
     assert blocked(large).quantity == "step size"
     assert certify_momentum(network, params, data, step_size=blocked(large).needed / 3).passed
@@ -143,7 +143,7 @@ def test_obstacles(problem):
     narrow = FullyConnected(input_dim=12, width=2, depth=1, trained=("output",))
     assert blocked(certify_momentum(narrow, narrow.init(0), data)).quantity == "parameters"
     for beta in (-0.1, 1.0, float("nan")):
-        with pytest.raises(InputError, match="momentum is from 0 to below 1"):
+        with pytest.raises(InputError, match="momentum must be from 0 to below 1"):
             certify_momentum(network, params, data, momentum=beta)
 
 

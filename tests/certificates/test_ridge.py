@@ -215,7 +215,7 @@ def test_obstacles(clashing):
     nearer = certify_ridge(network, near.params, data, decay=DECAY, centre=first, distance=1e-3)
     assert made(nearer).claims["radii"][0] == 1e-3
     for decay in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(InputError, match="decay is a positive number"):
+        with pytest.raises(InputError, match="decay must be a positive number"):
             certify_ridge(network, near.params, data, decay=decay)
     with pytest.raises(InputError, match="the centre's W1 has the shape"):
         certify_ridge(network, near.params, data, decay=1.0, centre={"W1": np.ones(3)})

@@ -102,7 +102,7 @@ def test_a_singular_gram_matrix_is_refused_at_once():
 def test_misuse_is_named():
     with pytest.raises(InputError, match="even width"):
         scale_needed(hidden(63), DATA)
-    with pytest.raises(InputError, match="from 1 down"):
+    with pytest.raises(InputError, match="must be at most 1"):
         scale_needed(hidden(64), DATA, smallest=2.0)
     with pytest.raises(InputError, match="fully-connected"):
         scale_needed(DeepReLU(12, 8, 2), DATA)  # pyright: ignore[reportArgumentType]

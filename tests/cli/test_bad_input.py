@@ -61,7 +61,7 @@ def content(rows, kind):
         ("ragged", (r"t\.csv, line 4: 3 fields where line 1 has 4", "same number of fields")),
         ("text", (r"t\.csv, line 6, column 2 \('age'\) holds the text 'about 40'", "correct it, or remove or encode")),
         ("header only", (r"t\.csv holds a header only", "add one row for each example")),
-        ("one class", (r"'t' holds one class only \('1'\) in 6 examples", "take more examples, or .*'regression'")),
+        ("one class", (r"'t' holds only one class \('1'\) in 6 examples", "use more examples, or .*'regression'")),
     ],
 )
 def test_a_bad_table(cli, tmp_path, rows, command, kind, patterns):
@@ -73,12 +73,12 @@ def test_a_bad_table(cli, tmp_path, rows, command, kind, patterns):
 
 def test_an_empty_file(cli, tmp_path):
     (tmp_path / "t.csv").write_text("")
-    refused(cli("train", "t.csv"), r"t\.csv is empty", "give a table with one example a row")
+    refused(cli("train", "t.csv"), r"t\.csv is empty", "give a table with one row for each example")
     assert listing(tmp_path) == {"t.csv": b""}
 
 
 def test_a_missing_file_and_a_directory(cli, tmp_path):
-    refused(cli("train", "nowhere.csv"), r"nowhere\.csv is no file here", "give a path", "digits", "sphere")
+    refused(cli("train", "nowhere.csv"), r"there is no file nowhere\.csv", "give a path", "digits", "sphere")
     (tmp_path / "folder.csv").mkdir()
     refused(cli("train", "folder.csv"), r"folder\.csv is a directory", "name one file in it")
     (tmp_path / "t.xlsx").write_text("")
@@ -88,7 +88,7 @@ def test_a_missing_file_and_a_directory(cli, tmp_path):
 
 def test_odd_names_and_fields_stay_one_sentence(cli, tmp_path):
     name = "a[bold]b[red].csv"
-    refused(cli("audit", name), re.escape(f"{name} is no file here"))
+    refused(cli("audit", name), re.escape(f"there is no file {name}"))
     (tmp_path / name).write_text('1,2,0\n"two\nlines",3,1\n4,5,0\n')
     refused(cli("audit", name), re.escape(name), "line 3, column 0 holds the text 'two lines'")
 
@@ -116,16 +116,16 @@ def test_bad_arrays(cli, tmp_path, rows):
     save = r"write it again with np\.save"
     for name, *patterns in (
         ("inf.npz", "'inf' holds inf at row 7, column 2", "counting from 0", "remove that row or fill the value in"),
-        ("half.npz", r"half\.npz is damaged or no NumPy file", save),
-        ("flipped.npz", r"flipped\.npz is damaged or no NumPy file", save),
-        ("text.npz", r"text\.npz is damaged or no NumPy file", save),
-        ("empty.npz", r"empty\.npz is damaged or no NumPy file", save),
+        ("half.npz", r"half\.npz is damaged or not a NumPy file", save),
+        ("flipped.npz", r"flipped\.npz is damaged or not a NumPy file", save),
+        ("text.npz", r"text\.npz is damaged or not a NumPy file", save),
+        ("empty.npz", r"empty\.npz is damaged or not a NumPy file", save),
         ("pickled.npy", r"pickled\.npy is refused: it needs pickle, which can run code", r"np\.savez"),
         ("objects.npy", r"objects\.npy is refused: it needs pickle", "save plain arrays"),
         ("objects.npz", r"objects\.npz is refused: it needs pickle", "save plain arrays"),
         ("keys.npz", r"keys\.npz holds a, b: save the inputs under the key 'x'"),
         ("lengths.npz", "'lengths' has 12 inputs and 5 labels", "give one for each input"),
-        ("zip.npz", r"zip\.npz is damaged or no NumPy file", save),
+        ("zip.npz", r"zip\.npz is damaged or not a NumPy file", save),
         ("cube.npz", r"cube\.npz holds inputs of shape \(4, 3, 5\)", "say what they are with `kind`"),
     ):
         refused(cli("train", name), *patterns)
@@ -141,8 +141,8 @@ def test_bad_arrays(cli, tmp_path, rows):
 @pytest.mark.parametrize(
     ("arguments", "patterns"),
     [
-        (("--network", "deep-relu", "--width", 15), ("deep-relu needs an even width", "got 15: take 16")),
-        (("--network", "residual-relu", "--width", 7), ("residual-relu needs an even width", "got 7: take 8")),
+        (("--network", "deep-relu", "--width", 15), ("deep-relu needs an even width", "got 15: use 16")),
+        (("--network", "residual-relu", "--width", 7), ("residual-relu needs an even width", "got 7: use 8")),
         (("--width", 0), ("needs width to be a whole number of at least 1, got 0",)),
         (("--width", -3), ("needs width to be a whole number of at least 1, got -3",)),
         (("--network", "deep-relu", "--width", -3), ("needs width to be a whole number of at least 1, got -3",)),
@@ -153,31 +153,31 @@ def test_bad_arrays(cli, tmp_path, rows):
         (("--loss", "power_hinge(x)"), ("power_hinge takes a number in parentheses, got 'x'",)),
         (("--loss", "canonical(2)"), (r"canonical needs 0 < p <= 1, got 2",)),
         (("--reduction", "sum"), ("'half_sum' or 'mean', got 'sum'",)),
-        (("--loss", "logistic", "--reduction", "half_sum"), ("half_sum goes with the squared loss", "take 'mean'")),
+        (("--loss", "logistic", "--reduction", "half_sum"), ("half_sum goes with the squared loss", "use 'mean'")),
         (("--optimizer", "lbfgs"), ("no optimizer 'lbfgs'", "choose one of plain, momentum, nesterov, adam")),
         (("--optimizer", "adam"), ("adam", "give a number, such as 0.001")),
-        (("--prepare", "normalise"), ("'normalise' is no preparation step", "use center, .*unit")),
+        (("--prepare", "normalise"), ("'normalise' is not a preparation step", "use center, .*unit")),
         (("--prepare", "pad"), ("`pad` prepares sequences", "holds vectors", "use `unit`")),
         (("--prepare", "constant(2)"), ("between 0 and 1, got '2'", r"try constant\(0\.5\)")),
-        (("--precision", "float16"), ("precision is 'float64' or 'float32', got 'float16'",)),
-        (("--kind", "graphs"), ("--kind is vectors, images or sequences, got 'graphs'",)),
-        (("--task", "ranking"), ("--task is auto, binary, multiclass or regression, got 'ranking'",)),
-        (("--batch", 0), ("batch is a whole number >= 1, got 0",)),
-        (("--batch", 13), ("batch is 13 and 'two_classes.* has 12 examples", "take at most 12")),
-        (("--step-size", -0.1), ("step size is a number >= 0, got -0.1",)),
-        (("--step-size", "nan"), ("step size is a number >= 0, got nan",)),
-        (("--step-size", "inf"), ("step size is a number >= 0, got inf",)),
-        (("--step-size", "big"), ("the step size is a number, 'safe' or 'paper', got 'big'",)),
-        (("--constant", 0), ("constant of a step-size rule is > 0, got 0",)),
-        (("--steps", -1), ("steps is a whole number >= 0", "got -1")),
-        (("--seed", -1), ("seed is a whole number >= 0", "got -1")),
-        (("--record-every", -1), ("record_every is a whole number >= 0", "got -1")),
-        (("--target-loss", "nan"), ("the target loss is a number >= 0, got nan",)),
-        (("--target-loss", "-1"), ("the target loss is a number >= 0, got -1",)),
-        (("--target-loss", "inf"), ("the target loss is", "got inf")),
-        (("--seed", 2**63), ("seed is a whole number", "got 9223372036854775808")),
-        (("--steps", 10**20), ("steps is a whole number", "got 1")),
-        (("--record-every", 10**20), ("record_every is a whole number", "got 1")),
+        (("--precision", "float16"), ("precision must be 'float64' or 'float32', got 'float16'",)),
+        (("--kind", "graphs"), ("--kind must be vectors, images or sequences, got 'graphs'",)),
+        (("--task", "ranking"), ("--task must be auto, binary, multiclass or regression, got 'ranking'",)),
+        (("--batch", 0), ("batch must be a whole number >= 1, got 0",)),
+        (("--batch", 13), ("batch is 13 and 'two_classes.* has 12 examples", "use at most 12")),
+        (("--step-size", -0.1), ("step size must be a number >= 0, got -0.1",)),
+        (("--step-size", "nan"), ("step size must be a number >= 0, got nan",)),
+        (("--step-size", "inf"), ("step size must be a number >= 0, got inf",)),
+        (("--step-size", "big"), ("the step size must be a number, 'safe' or 'paper', got 'big'",)),
+        (("--constant", 0), ("constant of a step-size rule must be > 0, got 0",)),
+        (("--steps", -1), ("steps must be a whole number >= 0", "got -1")),
+        (("--seed", -1), ("seed must be a whole number >= 0", "got -1")),
+        (("--record-every", -1), ("record_every must be a whole number >= 0", "got -1")),
+        (("--target-loss", "nan"), ("the target loss must be a number >= 0, got nan",)),
+        (("--target-loss", "-1"), ("the target loss must be a number >= 0, got -1",)),
+        (("--target-loss", "inf"), ("the target loss must be", "got inf")),
+        (("--seed", 2**63), ("seed must be a whole number", "got 9223372036854775808")),
+        (("--steps", 10**20), ("steps must be a whole number", "got 1")),
+        (("--record-every", 10**20), ("record_every must be a whole number", "got 1")),
         (("--out", "long" * 100), ("longlong", "File name too long", "choose another")),
         (("--plot", "long" * 100 + ".svg"), ("longlong", "File name too long", "choose another")),
         (("--trained", "everything"), ("can train hidden, output", "got everything")),
@@ -223,7 +223,7 @@ def test_an_unknown_class(cli, tmp_path):
 
 def test_an_even_filter(cli, tmp_path):
     common = ("train", "digits", "--classes", "0,1", "--limit", 4, "--network", "conv-residual", *SMALL)
-    refused(cli(*common, "--filter-size", 4), "needs an odd filter_size", "got 4: take 5")
+    refused(cli(*common, "--filter-size", 4), "needs an odd filter_size", "got 4: use 5")
     assert listing(tmp_path) == {}
 
 
@@ -239,17 +239,19 @@ def test_tokens_of_one_feature(cli, tmp_path, rows):
 def test_losses_that_do_not_fit_the_task(cli, tmp_path):
     for loss in ("logistic", "hinge", "canonical(0.75)"):
         answer = cli("train", "diabetes", "--limit", 12, *SMALL, "--loss", loss)
-        refused(answer, f"the {re.escape(loss)} loss needs labels -1 and \\+1", "'diabetes'", "take the squared loss")
+        refused(answer, f"the {re.escape(loss)} loss needs labels -1 and \\+1", "'diabetes'", "use the squared loss")
     answer = cli("train", "diabetes", "--limit", 12, *SMALL, "--zero-error")
     refused(answer, "'diabetes' has real targets", "stop at a target loss")
     assert listing(tmp_path) == {}
 
 
 def test_audit_settings(cli, tmp_path):
-    refused(cli("audit", VECTORS, "--paper", "vaswani2017"), "--paper is one of du2019, .*frei2019", "'vaswani2017'")
+    refused(
+        cli("audit", VECTORS, "--paper", "vaswani2017"), "--paper must be one of du2019, .*frei2019", "'vaswani2017'"
+    )
     refused(cli("audit", VECTORS, "--margin", "half"), "must be auto, never or full, got 'half'")
-    refused(cli("audit", VECTORS, "--kind", "graphs"), "--kind is vectors, images or sequences, got 'graphs'")
-    refused(cli("audit", VECTORS, "--prepare", "bleach"), "'bleach' is no preparation step")
+    refused(cli("audit", VECTORS, "--kind", "graphs"), "--kind must be vectors, images or sequences, got 'graphs'")
+    refused(cli("audit", VECTORS, "--prepare", "bleach"), "'bleach' is not a preparation step")
     refused(cli("audit", SEQUENCES, "--prepare", "whiten"), "`whiten` prepares vectors", "use `standardize`")
     assert listing(tmp_path) == {}
 
@@ -259,7 +261,7 @@ def test_targets_that_are_not_there(cli, tmp_path, rows):
     before = listing(tmp_path)
     answer = cli("train", "t.csv", "--target", "salary")
     refused(answer, r"t\.csv has no column 'salary'", "its columns are height, weight, age, label", "choose the target")
-    refused(cli("train", "t.csv", "--target", 4), r"t\.csv has 4 columns", "position 4: take 0 to 3")
+    refused(cli("train", "t.csv", "--target", 4), r"t\.csv has 4 columns", "position 4: use 0 to 3")
     assert listing(tmp_path) == before
 
 
@@ -449,15 +451,15 @@ def odd_status(path):
         ("state.safetensors", odd_status, ("run.* is damaged", "DANCING")),
         ("state.safetensors", lose_weight, ("run", "damaged|do not belong together")),
         ("initial.safetensors", cut, (r"run/initial\.safetensors is damaged",)),
-        ("run.json", garbage, (r"run/run\.json cannot be read", "damaged or no JSON")),
-        ("run.json", empty, (r"run/run\.json cannot be read", "damaged or no JSON")),
+        ("run.json", garbage, (r"run/run\.json cannot be read", "damaged or not JSON")),
+        ("run.json", empty, (r"run/run\.json cannot be read", "damaged or not JSON")),
         ("run.json", not_an_object, (r"run/run\.json is damaged", "no JSON object")),
         ("run.json", lose_field, ("run is damaged", "recipe")),
         ("run.json", newer, ("run was written by a newer version", "update wideproof")),
         ("run.json", odd_format, ("run", "damaged")),
         ("run.json", odd_network, ("width", "got 0")),
         ("run.json", odd_recipe, ("a recipe has no momentum", "newer version")),
-        ("run.json", odd_recipe_value, ("precision is", "got 'float16'")),
+        ("run.json", odd_recipe_value, ("precision must be", "got 'float16'")),
         ("data.safetensors", cut, (r"run/data\.safetensors is damaged",)),
         ("data.safetensors", alter_data, ("two_classes.* does not match its digest", "the file was changed")),
         ("data.safetensors", other_data, ("run holds the state of another data set", "do not belong together")),
@@ -474,7 +476,7 @@ def test_a_damaged_run(cli, run, tmp_path, command, file, damage, patterns):
 
 def test_resume_settings(cli, run, tmp_path):
     before = listing(tmp_path)
-    refused(cli("resume", "run", "--steps", -1), "steps is a whole number >= 0", "got -1")
+    refused(cli("resume", "run", "--steps", -1), "steps must be a whole number >= 0", "got -1")
     refused(cli("resume", "run", "--plot", "loss.txt"), r"\.svg or \.png, got 'loss\.txt'")
     refused(cli("show", "run", "--plot", "nowhere/loss.png"), "no folder nowhere")
     assert listing(tmp_path) == before

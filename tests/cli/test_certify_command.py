@@ -51,7 +51,7 @@ def test_json(cli, files, tmp_path):
 
 
 @pytest.mark.parametrize(("model", "table", "said"), [
-    ("cut.onnx", "table.csv", "cut.onnx is no ONNX model, or was cut off"),
+    ("cut.onnx", "table.csv", "cut.onnx is not an ONNX model, or was cut off"),
     ("none.onnx", "table.csv", "there is no file"),
     ("model.onnx", "narrow.csv", r"the model takes examples of shape \(3,\) and 'narrow' has \(2,\)"),
 ])  # fmt: skip

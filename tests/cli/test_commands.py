@@ -149,7 +149,7 @@ def test_divergence_is_an_answer_with_advice(cli, tmp_path):
     run = Run.load(tmp_path / "run")
     assert run.status is Status.DIVERGED
     assert f"diverged at step {run.step}" in answer.out
-    assert f"left all bounds at step {run.step} with step size 1e+06: take " in answer.out
+    assert f"left all bounds at step {run.step} with step size 1e+06: use " in answer.out
     assert cli("show", "run").code == 1
     assert cli("resume", "run", "--quiet").code == 1
 

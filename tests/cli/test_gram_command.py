@@ -156,7 +156,7 @@ def test_lanczos_finds_both_ends(cli):
     assert (code, found["prediction"], found["spectrum"]["rank"]) == (0, None, None)
     for end in ("smallest", "largest"):
         assert found["spectrum"][end]["value"] == pytest.approx(dense["spectrum"][end]["value"], rel=1e-9)
-    assert "take --method dense" in cli("gram", *DIGITS, "--method", "lanczos").out
+    assert "use --method dense" in cli("gram", *DIGITS, "--method", "lanczos").out
 
 
 def test_equal_inputs_are_an_answer(cli, tmp_path):
@@ -223,32 +223,32 @@ def test_memory_makes_tiles_of_the_same_matrix(cli):
 @pytest.mark.parametrize(
     ("arguments", "patterns"),
     [
-        (("--precision", "float16"), ("precision is one of float64, float32, tf32, got 'float16'",)),
-        (("--precision", "tf32"), ("'tf32' names the products of an NVIDIA GPU", "cpu", "take 'float32'")),
+        (("--precision", "float16"), ("precision must be one of float64, float32, tf32, got 'float16'",)),
+        (("--precision", "tf32"), ("'tf32' names the products of an NVIDIA GPU", "cpu", "use 'float32'")),
         (("--memory", 100, "--width", 64), ("memory=100 bytes is too small for one tile", "give at least that")),
         (("--memory", 1), ("memory=1 bytes is too small for one tile",)),
-        (("--memory", 0), ("--memory is a number of bytes, as in 500MB", "got '0'")),
-        (("--memory", "lots"), ("--memory is a number of bytes, as in 500MB", "got 'lots'")),
-        (("--memory=-5MB",), ("--memory is a number of bytes", "got '-5MB'")),
-        (("--target-loss", 0), ("--target-loss is a number > 0, got 0",)),
-        (("--target-loss", -1), ("--target-loss is a number > 0, got -1",)),
-        (("--target-loss", "nan"), ("--target-loss is a number > 0, got nan",)),
-        (("--step", "big"), ("--step is a number or safe, got 'big'",)),
-        (("--step", 0), ("--step is a number > 0, got 0",)),
-        (("--step", "inf"), ("--step is a number > 0, got inf",)),
-        (("--method", "qr"), ("--method is auto, dense or lanczos, got 'qr'",)),
-        (("--method", "lanczos", "--plot", "a.svg"), ("--plot draws all eigenvalues", "take --method dense")),
+        (("--memory", 0), ("--memory must be a number of bytes, as in 500MB", "got '0'")),
+        (("--memory", "lots"), ("--memory must be a number of bytes, as in 500MB", "got 'lots'")),
+        (("--memory=-5MB",), ("--memory must be a number of bytes", "got '-5MB'")),
+        (("--target-loss", 0), ("--target-loss must be a number > 0, got 0",)),
+        (("--target-loss", -1), ("--target-loss must be a number > 0, got -1",)),
+        (("--target-loss", "nan"), ("--target-loss must be a number > 0, got nan",)),
+        (("--step", "big"), ("--step must be a number or safe, got 'big'",)),
+        (("--step", 0), ("--step must be a number > 0, got 0",)),
+        (("--step", "inf"), ("--step must be a number > 0, got inf",)),
+        (("--method", "qr"), ("--method must be auto, dense or lanczos, got 'qr'",)),
+        (("--method", "lanczos", "--plot", "a.svg"), ("--plot draws all eigenvalues", "use --method dense")),
         (("--reduction", "sum"), ("'half_sum' or 'mean', got 'sum'",)),
-        (("--seed", -1, "--width", 8), ("seed is a whole number >= 0", "got -1")),
+        (("--seed", -1, "--width", 8), ("seed must be a whole number >= 0", "got -1")),
         (("--width", 0), ("needs width to be a whole number of at least 1, got 0",)),
-        (("--network", "deep-relu", "--width", 7), ("needs an even width", "got 7: take 8")),
+        (("--network", "deep-relu", "--width", 7), ("needs an even width", "got 7: use 8")),
         (("--trained", "everything"), ("can train hidden, output", "got everything")),
         (
             ("--network", "conv-residual", "--prepare", "none"),
             ("conv-residual takes images", "load the data as images"),
         ),
         (("--network", "elman-rnn", "--prepare", "none"), ("elman-rnn", "sequences")),
-        (("--save", "g.txt"), (r"Gram matrices are written as \.npz or \.zarr, got 'g\.txt'",)),
+        (("--save", "g.txt"), (r"Gram matrices must be written as \.npz or \.zarr, got 'g\.txt'",)),
         (("--save", "nowhere/g.npz"), (r"cannot write nowhere/g\.npz", "no folder nowhere", "create it first")),
         (("--save", "/proc/g.npz"), (r"cannot write /proc/g\.npz", "choose another folder")),
         (("--plot", "g.txt"), (r"\.svg or \.png, got 'g\.txt'",)),

@@ -111,5 +111,5 @@ def test_ctrl_c_before_there_is_anything_to_save(cli, tmp_path, monkeypatch):
     monkeypatch.setattr("wideproof.cli.audit.find_data", interrupted)
     answer = cli("audit", "iris")
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err == "interrupted: there is no result yet; the same command starts again\n"
+    assert answer.err == "interrupted before there was a result: run the same command to start again\n"
     assert not list(tmp_path.iterdir())

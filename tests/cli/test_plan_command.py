@@ -98,17 +98,17 @@ def test_equal_examples_are_the_answer_no(cli, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nowhere.csv",), "nowhere.csv is no file here"),
-        ((*DIGITS, "--depths", "two"), "--depths are whole numbers >= 1, as in 1,2,6, got 'two'"),
+        (("nowhere.csv",), "there is no file nowhere.csv"),
+        ((*DIGITS, "--depths", "two"), "--depths must be whole numbers >= 1, as in 1,2,6, got 'two'"),
         ((*DIGITS, "--depths", "0"), "hidden layers >= 1, got 0"),
         ((*DIGITS, "--activations", ","), "--activations names at least one"),
         ((*DIGITS, "--activations", "tan"), "no activation 'tan'"),
         ((*DIGITS, "--networks", "mlp"), "no network 'mlp'"),
-        ((*DIGITS, "--prepare", "wash"), "'wash' is no preparation step"),
-        ((*DIGITS, "--target-loss", "0"), "target_loss is a number > 0"),
-        ((*DIGITS, "--by", "luck"), "--by is steps or condition"),
-        ((*DIGITS, "--top", "-1"), "--top is a number of rows >= 0"),
-        ((*DIGITS, "--plot", "plan.pdf"), "figures are written as .svg or .png"),
+        ((*DIGITS, "--prepare", "wash"), "'wash' is not a preparation step"),
+        ((*DIGITS, "--target-loss", "0"), "target_loss must be a number > 0"),
+        ((*DIGITS, "--by", "luck"), "--by must be steps or condition"),
+        ((*DIGITS, "--top", "-1"), "--top must be a number of rows >= 0"),
+        ((*DIGITS, "--plot", "plan.pdf"), "figures must be written as .svg or .png"),
     ],
 )
 def test_bad_input_is_one_sentence(cli, arguments, words):

@@ -114,7 +114,7 @@ def test_divergence_is_named(cli, tmp_path):
     answer = cli("prove", *SMALL, "--step-size", "1e6", "--out", "proof", "--quiet")
     assert answer.code == 2, answer
     assert answer.out.startswith("Not proved: training diverged.")
-    assert "take a smaller step size, such as" in answer.out
+    assert "use a smaller step size, such as" in answer.out
 
 
 def test_a_folder_of_something_else_is_left_alone(cli, tmp_path):
@@ -136,10 +136,10 @@ def test_too_few_parameters_are_not_proved(cli, tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (("--width", "wide"), "--width is auto or a whole number"),
-    (("--width", 0), "--width is auto or a whole number"),
+    (("--width", "wide"), "--width must be auto or a whole number"),
+    (("--width", 0), "--width must be auto or a whole number"),
     (("--network", "transformer", "--width", 8), "there is no network"),
-    ((*SMALL[1:], "--step-size", "fast"), "the step size is a number, 'safe' or 'paper', got 'fast'"),
+    ((*SMALL[1:], "--step-size", "fast"), "the step size must be a number, 'safe' or 'paper', got 'fast'"),
 ])  # fmt: skip
 def test_bad_options_are_one_sentence(cli, tmp_path, arguments, words):
     answer = cli("prove", SPHERE, *arguments, "--out", "proof", "--quiet")
@@ -172,7 +172,7 @@ def test_an_interruption_says_how_to_go_on(cli, tmp_path, monkeypatch):
 
     monkeypatch.setattr("wideproof.proving.stages.train", interrupted)
     answer = cli("prove", *SMALL, "--out", "proof")
-    assert (answer.code, "the same command with --out proof goes on" in answer.err) == (2, True)
+    assert (answer.code, "the same command with --out proof to continue" in answer.err) == (2, True)
 
 
 def test_the_kind_of_data_decides_the_network(cli, monkeypatch):

@@ -198,7 +198,7 @@ def test_shown_and_stored():
     assert lines[0] == "xor: 4 examples of 2, binary"
     assert lines[4] == "0 parallel and 2 antipodal pairs"
     assert audit(Dataset(np.ones((1, 2)), np.ones(1), "regression")).separation is None
-    with pytest.raises(InputError, match="none of the papers: use du2019"):
+    with pytest.raises(InputError, match="not one of the papers: use du2019"):
         found.holds("du2020")
     with pytest.raises(InputError, match="auto, never or full"):
         audit(g.xor(), margin="yes")  # pyright: ignore

@@ -35,7 +35,7 @@ def test_arrays_are_read_only_float64_copies():
         (lambda: Dataset(np.empty((0, 2)), np.empty(0), "binary"), r"is empty .*give at least one example"),
         (
             lambda: Dataset(X, np.ones(3), "binary", classes=("2", "3")),
-            r"holds one class only \('3'\).*take more",
+            r"holds only one class \('3'\).*use more",
         ),
         (
             lambda: Dataset(X, np.array([0, 1, 1]), "binary"),
@@ -48,7 +48,7 @@ def test_arrays_are_read_only_float64_copies():
         (lambda: Dataset(X, Y, "multiclass"), r"multiclass targets .* must have shape \(3, k\), got \(3,\)"),
         (
             lambda: Dataset(X, Y, "binary", classes=("a",)),
-            r"2 classes and 1 class names: give one name a class",
+            r"2 classes and 1 class names: give one name for each class",
         ),
         (lambda: Dataset(X, Y, "clustering"), r"one of binary, multiclass, regression, got 'clustering'"),  # pyright: ignore
         (lambda: Dataset(np.array([["a", "b"]]), Y[:1], "regression"), r"array of real numbers.*encode text"),
@@ -60,7 +60,7 @@ def test_arrays_are_read_only_float64_copies():
             r"length 1.*at least two tokens",
         ),
         (lambda: SequenceDataset(SEQ, np.ones((2, 1)), "regression"), r"\(2, 3, k\).*repeat a label"),
-        (lambda: SequenceDataset(SEQ, np.ones((2, 3, 2)), "binary"), r"one output a step, got 2"),
+        (lambda: SequenceDataset(SEQ, np.ones((2, 3, 2)), "binary"), r"one output at each step, got 2"),
         (
             lambda: SequenceDataset(SEQ, np.array([[[1.0], [1], [-1]], [[1], [1], [1]]]), "binary"),
             r"change along sequence 0: repeat one label",
@@ -94,7 +94,7 @@ def test_take_keeps_order_and_rejects_bad_positions():
     for bad in ([3], [0.5], np.array([True])):
         with pytest.raises(InputError, match="examples 0 to 2"):
             data.take(np.asarray(bad))
-    with pytest.raises(InputError, match="one class only"):
+    with pytest.raises(InputError, match="only one class"):
         data.take([0, 2])
     with pytest.raises(InputError, match="is empty"):
         data.take([])
@@ -147,19 +147,19 @@ def test_from_labels_classes_and_limit():
         (lambda: from_labels(X, ["a", "b", "a"], classes=("a",)), r"name at least two of a, b"),
         (lambda: from_labels(X, [1, 2, 3], task="binary"), r"holds 3 \(1, 2, 3\): choose two with `classes`"),
         (lambda: from_labels(X, ["a", "b", "3"], task="regression"), r"row 0 .* is 'a'"),
-        (lambda: from_labels(X, [3, 3, 3]), r"one class only"),
+        (lambda: from_labels(X, [3, 3, 3]), r"only one class"),
         (lambda: from_labels(X, ["a", "", "b"]), r"row 1 .* is missing"),
         (lambda: from_labels(X, [1.0, np.nan, 2.0]), r"row 1 .* is missing"),
         (lambda: from_labels(X, np.array(["a", None, "b"], dtype=object)), r"row 1 .* is None"),
         (lambda: from_labels(X, [1, 2]), r"3 inputs and 2 labels"),
         (lambda: from_labels(X, [1, 2, 3], limit=2), r"`limit` is 2 and 'data' has 3 classes"),
         (lambda: from_labels(X, [1, 2, 3], limit=0), r"keep at least one example"),
-        (lambda: from_labels(X, np.ones((3, 2)), task="binary"), r"one label an example"),
+        (lambda: from_labels(X, np.ones((3, 2)), task="binary"), r"one label for each example"),
         (
             lambda: from_labels(np.ones((50, 1)), [f"id{k}" for k in range(50)]),
             r"50 different texts.*`target`",
         ),
-        (lambda: from_labels(X, 3), r"one a row"),
+        (lambda: from_labels(X, 3), r"one for each row"),
         (lambda: from_labels(X, [1, 2, 3], kind="graphs"), r"one of vectors, images, sequences"),  # pyright: ignore
         (lambda: from_labels(X[:0], []), r"is empty"),
     ],

@@ -79,10 +79,10 @@ def test_linear_margin_teacher_and_random_labels():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: g.sphere(10, 2, 1.5), r"room for at most 3 points.*take fewer points"),
+        (lambda: g.sphere(10, 2, 1.5), r"room for at most 3 points.*use fewer points"),
         (
             lambda: g.sphere(12, 3, 1.05),
-            r"found no room in .* more draws: take fewer points|room for at most",
+            r"found no room in .* more draws: use fewer points|room for at most",
         ),
         (lambda: g.sphere(3, 3, 2.5), r"must be in \(0, 2\], got 2.5"),
         (lambda: g.sphere(3, 3, 0.0), r"must be in \(0, 2\]"),
@@ -91,7 +91,7 @@ def test_linear_margin_teacher_and_random_labels():
         (lambda: g.two_classes(40, 9, 1.99), r"found no room.*labels='linear'"),
         (lambda: g.two_classes(6, 3, 1.9, mu=0.8), r"separations up to 1.2, got 1.9"),
         (lambda: g.two_classes(6, 3, 0.5, mu=1.0), r"must be in \(0, 1\), got 1"),
-        (lambda: g.two_classes(6, 2, 0.5, mu=0.5, labels="linear"), r"take a larger d"),
+        (lambda: g.two_classes(6, 2, 0.5, mu=0.5, labels="linear"), r"use a larger d"),
         (lambda: g.linear_margin(6, 3, 1.5), r"0 < rho <= 1"),
         (lambda: g.teacher(6, 3, 0), r"width of at least 1"),
         (lambda: g.sequences(3, 1, 3, 0.5), r"length >= 2"),

@@ -70,17 +70,17 @@ def test_target_by_name_position_and_text(tmp_path):
         ("a,b\n1,2\n3,4\n", {"target": "c"}, r"no column 'c' \(its columns are a, b\)"),
         ("1,2\n3,4\n", {"target": "c"}, r"no column 'c' \(it has no header\)"),
         ("a,a,b\n1,2,3\n3,4,5\n", {"target": "a"}, r"2 columns called 'a': choose the target by position"),
-        ("1,2\n3,4\n", {"target": 2}, r"2 columns, the target was asked at position 2: take 0 to 1"),
+        ("1,2\n3,4\n", {"target": 2}, r"2 columns, so there is no target at position 2: use 0 to 1"),
         ("a,b\n1,2\n3,4\n", {"header": False}, r"line 1, column 0 holds the text 'a'"),
         ('1,"2\n3,4\n', {}, r"t.csv cannot be read as a table .*check its quotes"),
-        (b"1\x00,\x002\x00", {}, r"t.csv is no text .*save it as UTF-8"),
-        (b"\xff\xfe1\x00,\x002", {}, r"t.csv is no text .*save it as UTF-8"),
+        (b"1\x00,\x002\x00", {}, r"t.csv is not text .*save it as UTF-8"),
+        (b"\xff\xfe1\x00,\x002", {}, r"t.csv is not text .*save it as UTF-8"),
         ("1,2\n3,4\n", {"target": "--5"}, r"no column '--5'"),
         ("1,2\n3,4\n", {"target": [1]}, r"must be a name or a position, got \[1\]"),
         ("1,2\n3,4\n", {"target": "²"}, r"no column '²'"),
         ("1,2\n" + "3," * 80 + "4\n", {}, r"line 2: 81 fields where line 1 has 2"),
         ("1,2\n1,2\n1,2,3\n", {}, r"t.csv, line 3: 3 fields where line 1 has 2"),
-        ("1,2,3\n4,5,6\n", {"kind": "images"}, r"one class|no square image"),
+        ("1,2,3\n4,5,6\n", {"kind": "images"}, r"one class|not a square image"),
         ("1,2\n3,4\n", {"kind": "graphs"}, r"one of vectors, images, sequences, got 'graphs'"),
     ],
 )
@@ -126,17 +126,17 @@ def test_bad_numpy_files_get_a_sentence(tmp_path):
         "plain.npy": r"refused: it needs pickle, which can run code",
         "object.npz": r"refused: it needs pickle, which can run code",
         "text.npz": r"text.npz is damaged .*neither an array nor an archive",
-        "cut.npz": r"cut.npz is damaged or no NumPy file .*write it again",
-        "cut.npy": r"cut.npy is damaged or no NumPy file",
-        "short.npy": r"damaged or no NumPy file",
-        "empty.npy": r"damaged or no NumPy file",
+        "cut.npz": r"cut.npz is damaged or not a NumPy file .*write it again",
+        "cut.npy": r"cut.npy is damaged or not a NumPy file",
+        "short.npy": r"damaged or not a NumPy file",
+        "empty.npy": r"damaged or not a NumPy file",
         "other.npz": r"other.npz is damaged .*a member is no array",
         "flat.npy": r"array of shape \(3,\): give two axes",
         "text.npy": r"give real numbers",
         "keys.npz": r"holds a, b: save the inputs under the key 'x'",
         "both.npz": r"holds both 'x' and 'X': keep one",
         "three.npz": r"say what they are with `kind`",
-        "row.npz": r"give one row an example",
+        "row.npz": r"give one row for each example",
         "single.npz": r"rename it to .npy",
     }
     for name, sentence in expected.items():
@@ -160,7 +160,7 @@ def test_parquet(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"2 rows and 1 columns"):
         load(path)
     write(tmp_path, "t.parquet", b"PAR1 nothing")
-    with pytest.raises(InputError, match=r"damaged or no Parquet file"):
+    with pytest.raises(InputError, match=r"damaged or not a Parquet file"):
         load(path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r'pip install "wideproof\[parquet\]"'):
@@ -168,7 +168,7 @@ def test_parquet(tmp_path, monkeypatch):
 
 
 def test_places_that_are_no_data(tmp_path):
-    with pytest.raises(InputError, match=r"no file here: give a path .*digits.*sphere"):
+    with pytest.raises(InputError, match=r"there is no file .*: give a path .*digits.*sphere"):
         load(tmp_path / "nothing.csv")
     with pytest.raises(InputError, match=r"is a directory: name one file"):
         load(tmp_path)

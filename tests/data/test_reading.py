@@ -217,7 +217,7 @@ def test_frames_that_narwhals_reads():
     class Odd:
         columns = ("a",)
 
-    with pytest.raises(InputError, match="cannot be read as one"):
+    with pytest.raises(InputError, match="cannot be read as a table"):
         load(Odd())
 
 
@@ -236,8 +236,8 @@ def test_pairs_and_data_sets(tmp_path):
         lambda: load((x, y), missing="error"): "has 2 problems.*has no target",
         lambda: load((x, [1, 2])): "3 rows and 2 labels",
         lambda: load(([[1], [1, 2]], [0, 1])): "ragged: give every row",
-        lambda: load(3): "data was asked for and int came: give a file",
-        lambda: load((1, 2, 3)): "tuple came",
+        lambda: load(3): "data cannot be read from int: give a file",
+        lambda: load((1, 2, 3)): "cannot be read from tuple",
     }.items():
         with pytest.raises(InputError, match=sentence):
             call()

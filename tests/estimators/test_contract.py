@@ -130,11 +130,11 @@ def test_constant_targets_are_predicted(model, off, rng):
         ({"depth": 0}, "depth"),
         ({"fixed_layers": 3}, "leaves something to train"),
         ({"fixed_layers": 1, "kernel": "nngp"}, "nothing is trained"),
-        ({"ridge": -1.0}, "ridge is a number >= 0"),
-        ({"ridge": "best"}, "ridge is a number >= 0"),
-        ({"preparation": "whiten"}, "preparation is"),
-        ({"bias": -1.0}, "bias is"),
-        ({"solver": "lu"}, "solver is one of"),
+        ({"ridge": -1.0}, "ridge must be a number >= 0"),
+        ({"ridge": "best"}, "ridge must be a number >= 0"),
+        ({"preparation": "whiten"}, "preparation must be"),
+        ({"bias": -1.0}, "bias must be"),
+        ({"solver": "lu"}, "solver must be one of"),
         ({"solver": "cg", "ridge": 0.0}, "need a ridge > 0"),
     ],
 )
@@ -145,7 +145,7 @@ def test_bad_settings_are_named_when_fitting(options, message, rng):
 
 def test_bad_settings_of_classifiers_and_networks(rng):
     x, y = rng.normal(size=(9, 2)), np.arange(9) % 3
-    with pytest.raises(ValueError, match="method is 'ridge' or 'svc'"):
+    with pytest.raises(ValueError, match="method must be 'ridge' or 'svc'"):
         NTKClassifier(method="tree").fit(x, y)
     with pytest.raises(ValueError, match="has one output and the targets have 3"):
         WideNetClassifier(network="deep-relu", width=8).fit(x, y)

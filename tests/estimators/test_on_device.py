@@ -80,10 +80,10 @@ def test_a_given_grid_is_searched_whole(problem, there):
 
 def test_what_is_asked_for_must_be_there(problem, monkeypatch):
     x, y, _ = problem
-    with pytest.raises(InputError, match="device is one of auto, cpu, gpu; got 'tpu'"):
+    with pytest.raises(InputError, match="device must be one of auto, cpu, gpu; got 'tpu'"):
         NTKRegressor(device="tpu").fit(x, y)
-    with pytest.raises(InputError, match="sees none: take device='auto'"):
+    with pytest.raises(InputError, match="sees none: use device='auto'"):
         NTKRegressor(device="gpu").fit(x, y)
     monkeypatch.setattr(on_device, "device_memory", lambda: 1 << 30)
-    with pytest.raises(InputError, match=r"takes 0 GB, and this device has room for that of 0: take fewer"):
+    with pytest.raises(InputError, match=r"takes 0 GB, and this device has room for that of 0: use fewer"):
         NTKRegressor(device="gpu").fit(x, y)

@@ -242,9 +242,9 @@ def test_shapes_and_types():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((-1.0, 1.0, 0.0), "a is a finite variance"),
-        ((1.0, np.nan, 0.0), "b is a finite variance"),
-        ((1.0, 1.0, 3.2), r"theta is an angle in \[0, pi\]"),
+        ((-1.0, 1.0, 0.0), "a must be a finite variance"),
+        ((1.0, np.nan, 0.0), "b must be a finite variance"),
+        ((1.0, 1.0, 3.2), r"theta must be an angle in \[0, pi\]"),
     ],
 )
 def test_bad_input_is_named(arguments, message):

@@ -307,9 +307,9 @@ def test_misuse():
         predict(np.eye(2), y, 0.0, 0.1)
     with pytest.raises(InputError, match="start holds the outputs"):
         predict(np.eye(3), y, np.ones(2), 0.1)
-    with pytest.raises(InputError, match="step is a number > 0"):
+    with pytest.raises(InputError, match="step must be a number > 0"):
         predict(np.eye(3), y, 0.0, -0.1)
-    with pytest.raises(InputError, match="scale is a number > 0"):
+    with pytest.raises(InputError, match="scale must be a number > 0"):
         predict(np.eye(3), y, 0.0, 0.1, scale=math.inf)
     with pytest.raises(InputError, match="finite numbers"):
         predict(np.eye(3), y * math.nan, 0.0, 0.1)
@@ -320,7 +320,7 @@ def test_misuse():
     course = predict(np.eye(3), y, 0.0, 0.1)
     assert isinstance(course, Prediction)
     for k in (-1, 0.5, math.nan):
-        with pytest.raises(InputError, match="k is a number of steps"):
+        with pytest.raises(InputError, match="k must be a number of steps"):
             course.loss(k)
     with pytest.raises(InputError, match="matrix of 3 columns"):
         course.outputs_at(np.ones((2, 2)), np.zeros(2), 1)

@@ -262,7 +262,7 @@ def constant(params, x):
         (lambda w, x: x @ w @ x.T @ w, np.ones((3, 3)), {}, r"called with parameters \(3, 3\) and x of shape \(4, 3\)"),
         (lambda w, x: np.tanh(np.asarray(x)) @ w, np.ones(3), {}, "it raised TracerArrayConversionError"),
         (lambda w, x: (x @ w, x), np.ones(3), {}, "must return one array"),
-        (lambda w, x: (x @ w).astype(jnp.float32), np.ones(3), {}, "returns float32.*take precision='float32'"),
+        (lambda w, x: (x @ w).astype(jnp.float32), np.ones(3), {}, "returns float32.*use precision='float32'"),
         (lambda w, x: x @ w - (x @ w).mean(), np.ones(3), {}, "examples 0 and 3 change by .* in one batch"),
         (lambda w, x: (x @ w)[:, None][:, :0], np.ones(3), {}, "has no outputs"),
         (lambda w, x: jnp.sqrt(jnp.abs(x @ w)), np.zeros(3), {}, "the gradient of example 0 is not finite"),

@@ -188,7 +188,7 @@ def test_tf32_is_for_gpus(rng):
     network = NETWORKS["fully-connected"]
     params, x = network.init(0), rng.normal(size=(6, 5))
     if jax.default_backend() != "gpu":
-        with pytest.raises(InputError, match=r"'tf32' names the products of an NVIDIA GPU.*cpu: take 'float32'"):
+        with pytest.raises(InputError, match=r"'tf32' names the products of an NVIDIA GPU.*cpu: use 'float32'"):
             gram(network, params, x, precision="tf32")
         return
     found = gram(network, params, x, precision="tf32")

@@ -330,7 +330,7 @@ class TestCommand:
     def test_no_port_at_all(self, port):
         done = self.run("--port", port)
         assert done.returncode == 2
-        assert "a port is a number" in done.stderr
+        assert "a port must be a number" in done.stderr
 
     def test_a_host_that_is_not_here(self):
         done = self.run("--host", "192.0.2.1")

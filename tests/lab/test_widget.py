@@ -220,7 +220,7 @@ def test_a_whole_session(opened: Callable[..., Notebook], tmp_path: Path):
     assert kept.parent == tmp_path / "proofs"
     assert wp.Run.load(kept / "run").data.digest == data.digest
     page.say("keep", lane=0, folder="../..")
-    assert page.wait("error") == {"text": "there is no such proof any more"}
+    assert page.wait("error") == {"text": "this proof is no longer there"}
 
     worker, work = page.view._worker, page.view._work
     assert worker is not None

@@ -182,13 +182,13 @@ def test_wrong_shape_says_what_is_wanted():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DeepReLU(3, 7, 2), "even width.*take 8"),
-        (lambda: ResidualReLU(3, 7, 2), "even width.*take 8"),
+        (lambda: DeepReLU(3, 7, 2), "even width.*use 8"),
+        (lambda: ResidualReLU(3, 7, 2), "even width.*use 8"),
         (lambda: FullyConnected(3, 0, 2), "width to be a whole number of at least 1, got 0"),
         (lambda: FullyConnected(3, 4, -1), "depth to be a whole number of at least 1, got -1"),
         (lambda: ElmanRNN(3, 4, 1), "length 2 or more, got length 1"),
         (lambda: ElmanRNN(1, 4, 3), "2 or more features.*prepare the data with `pad`"),
-        (lambda: ConvResidual(1, 4, 4, 2, filter_size=2), "odd filter_size.*take 3"),
+        (lambda: ConvResidual(1, 4, 4, 2, filter_size=2), "odd filter_size.*use 3"),
         (lambda: Residual(3, 4, 2, c_res=0.0), "c_res > 0"),
         (lambda: ResidualReLU(3, 4, 2, residual_scale=-0.1), "residual_scale >= 0"),
         (lambda: DeepReLU(3, (4, 4), 3), "one width or 3 of them"),

@@ -317,7 +317,7 @@ REFUSED = {
     "a bias of another size": (lambda: reshaped("b3", (2,)), "b3 has the shape"),
     "a number as a weight": (lambda: reshaped("W1", ()), "W1 has the shape"),
     "columns": (lambda: as_ones_own(DeepReLU(3, 4, 1)), "one row per unit"),
-    "sequences": (lambda: as_ones_own(ElmanRNN(3, 4, 2)), "no sequences"),
+    "sequences": (lambda: as_ones_own(ElmanRNN(3, 4, 2)), "cannot read sequences"),
 }  # fmt: skip
 
 

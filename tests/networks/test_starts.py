@@ -32,7 +32,7 @@ def test_a_start_is_stored_in_one_way(given, stored, scale):
 @pytest.mark.parametrize("given", ["negative", "positive()", "positive(x)", "positive(0)", "positive(-1)", "",
                                    "positive(inf)", "positive(nan)", "normal(2)"])  # fmt: skip
 def test_what_is_no_start(given):
-    with pytest.raises(InputError, match=r"the start is normal, positive or positive\(A\)"):
+    with pytest.raises(InputError, match=r"the start must be normal, positive or positive\(A\)"):
         FullyConnected(3, 4, 2, TANH, start=given)
 
 
@@ -84,7 +84,7 @@ def test_descriptions_keep_it():
     ("make", "words"),
     [
         (lambda: FullyConnected(3, 4, 2, TANH, outputs=2, start="positive"), "with one output, got 2 outputs"),
-        (lambda: FullyConnected(3, 4, 2, start="positive"), "0 at 0, as tanh or erf, got softplus"),
+        (lambda: FullyConnected(3, 4, 2, start="positive"), "0 at 0, such as tanh or erf, got softplus"),
         (lambda: FullyConnected(3, 4, 2, get_activation("relu"), start="positive"), "smooth activation .* got relu"),
         (lambda: wp.build("residual", (3,), (), width=4, depth=2, start="positive"), "residual has no option start"),
         (lambda: wp.build("deep-relu", (3,), (), width=4, depth=2, start="positive"), "deep-relu has no option start"),

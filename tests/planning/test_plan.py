@@ -248,11 +248,11 @@ def test_progress_counts_to_the_end(digits, undrawn):
     [
         ({"networks": ["transformer"]}, "no network 'transformer'.*choose among fully-connected"),
         ({"networks": ["elman-rnn"]}, "elman-rnn takes sequences, 'digits' holds vectors"),
-        ({"networks": []}, "networks is a list of at least one"),
+        ({"networks": []}, "networks must be a list of at least one"),
         ({"activations": ["swishy"]}, "no activation 'swishy'"),
-        ({"depths": [0]}, "a depth is a number of hidden layers >= 1, got 0"),
-        ({"preparations": ["wash"]}, "'wash' is no preparation step"),
-        ({"target_loss": 0.0}, "target_loss is a number > 0"),
+        ({"depths": [0]}, "a depth must be a number of hidden layers >= 1, got 0"),
+        ({"preparations": ["wash"]}, "'wash' is not a preparation step"),
+        ({"target_loss": 0.0}, "target_loss must be a number > 0"),
     ],
 )
 def test_misuse_is_one_sentence(digits, options, words):

@@ -77,7 +77,7 @@ def test_what_is_given_is_kept():
     ({"residual_scale": 0.3}, "fully-connected has no option residual_scale"),
     ({"network": "deep-relu", "activation": "tanh"}, "deep-relu has no option activation"),
     ({"network": "transformer"}, "there is no network 'transformer'"),
-    ({"prepare": "shuffle"}, "'shuffle' is no preparation step"),
+    ({"prepare": "shuffle"}, "'shuffle' is not a preparation step"),
 ])  # fmt: skip
 def test_options_that_do_not_fit_are_one_sentence(options, words):
     with pytest.raises(InputError, match=words):

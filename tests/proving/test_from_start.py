@@ -189,8 +189,8 @@ def test_a_run_far_from_a_fit_is_proved_in_finite_time(problem, tmp_path):
         ({"steps": 0}, "the run has taken no step: its start is its end"),
         ({"steps": 3, "optimizer": "momentum", "step_size": 0.01}, "the steps of 'momentum' are not followed"),
         ({"steps": 40, "step_size": 1e3, "divergence_factor": 10.0}, "the run diverged after"),
-        ({"steps": 3, "loss": "hinge", "step_size": 0.01}, "the loss 'hinge' is not followed: take one of squared"),
-        ({"steps": 3, "precision": "float32"}, "not near enough to exact ones: train in float64"),
+        ({"steps": 3, "loss": "hinge", "step_size": 0.01}, "the loss 'hinge' is not followed: use one of squared"),
+        ({"steps": 3, "precision": "float32"}, "not close enough to exact ones: train in float64"),
     ],
 )
 def test_what_cannot_be_followed_is_one_sentence(problem, recipe, words):

@@ -109,7 +109,7 @@ def test_held_out_rows_are_not_in_the_proof():
     assert found.data.n == 12
     assert [estimate.how for estimate in found.estimates] == ["leave-one-out", "held out"]
     assert found.estimates[1].rows == 3
-    with pytest.raises(InputError, match="holdout is a share"):
+    with pytest.raises(InputError, match="holdout must be a share"):
         wp.prove("iris", holdout=1.5)
 
 

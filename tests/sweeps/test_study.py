@@ -67,7 +67,7 @@ def test_equal_shapes_come_together(written):
         ("width = [4, 8]", "length = [4, 8]", r"`axes.length` \(line 20\): .*neither fully-connected nor the training"),
         ("steps = 20", "stepps = 20", r"`training.stepps` \(line 16\)"),
         ('kind = "slope"', 'kind = "pie"', r"`figures.0.kind` \(line 24\)"),
-        ('x = "width"', 'x = "depth"', r"`figures` .*'depth', which is no axis"),
+        ('x = "width"', 'x = "depth"', r"`figures` .*'depth', which is not an axis"),
         ('kind = "slope"', 'kind = "phase"', r"`figures` .*two axes"),
         ('name = "fully-connected"', 'name = "mlp"', "there is no network 'mlp'"),
         ("[axes]\nwidth = [4, 8]\nseed = 3\n", "", "either .axes. or a list"),

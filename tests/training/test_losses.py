@@ -106,7 +106,7 @@ def test_which_losses_meet_what():
     assert "sigmoid" not in meets["3.2"]
     assert {"exponential", "hinge", "power_hinge(3)", "canonical(0.25)"}.isdisjoint(meets["3.3"])
     assert {"hinge", "probit", "sigmoid"}.isdisjoint(meets["4.4"])
-    with pytest.raises(InputError, match=r"3.1, 3.2, 3.3 and 4.4"):
+    with pytest.raises(InputError, match=r"3.1, 3.2, 3.3 or 4.4"):
         MARGIN[0].meets("9.9")
 
 

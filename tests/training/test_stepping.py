@@ -56,7 +56,7 @@ def test_another_step_size_and_other_data():
 def test_what_is_refused():
     stepper = Stepper(begin(NETWORK, DATA, Recipe(steps=100)))
     for size in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(InputError, match="the step size is a number"):
+        with pytest.raises(InputError, match="the step size must be a number"):
             stepper.steer(size)
     with pytest.raises(InputError, match="same shapes"):
         stepper.steer(None, load("sphere:n=5,d=3,separation=0.4"))

@@ -345,14 +345,14 @@ class TestStepSizes:
         ({"step_size": "fast"}, "number, 'safe' or 'paper', got 'fast'"),
         ({"step_size": -0.1}, ">= 0, got -0.1"),
         ({"step_size": float("nan")}, ">= 0, got nan"),
-        ({"steps": -1}, "steps is a whole number >= 0.*got -1"),
-        ({"batch": 0}, "batch is a whole number >= 1, got 0"),
+        ({"steps": -1}, "steps must be a whole number >= 0.*got -1"),
+        ({"batch": 0}, "batch must be a whole number >= 1, got 0"),
         ({"optimizer": "sgd"}, "no optimizer 'sgd': choose one of plain"),
         ({"optimizer": "adam"}, "give a number"),
         ({"precision": "float16"}, "'float64' or 'float32', got 'float16'"),
         ({"loss": "logistic", "reduction": "half_sum"}, "half_sum goes with the squared loss"),
         ({"reduction": "sum"}, "'half_sum' or 'mean', got 'sum'"),
-        ({"divergence_factor": 1.0}, "divergence_factor is > 1"),
+        ({"divergence_factor": 1.0}, "divergence_factor must be > 1"),
     ],
 )
 def test_bad_recipes_get_a_sentence(settings, message):
@@ -365,10 +365,10 @@ def test_misfits_get_a_sentence(data):
         train(FullyConnected(4, 8, 1), data)
     with pytest.raises(InputError, match=r"outputs of shape \(3,\).*targets of shape \(\)"):
         train(FullyConnected(5, 8, 1, outputs=3), data)
-    with pytest.raises(InputError, match="batch is 7 and 'sphere' has 6 examples: take at most 6"):
+    with pytest.raises(InputError, match="batch is 7 and 'sphere' has 6 examples: use at most 6"):
         train(NETWORK, data, Recipe(batch=7))
     real = Dataset(data.x, np.arange(6.0), "regression", name="real")
-    with pytest.raises(InputError, match=r"logistic loss needs labels -1 and \+1.*take the squared loss"):
+    with pytest.raises(InputError, match=r"logistic loss needs labels -1 and \+1.*use the squared loss"):
         train(NETWORK, real, Recipe(loss="logistic"))
     with pytest.raises(InputError, match="no training error: stop at a target loss"):
         train(NETWORK, real, Recipe(stop_at_zero_error=True))

@@ -98,9 +98,9 @@ class Ground:
                 f"these weights are not known to be near a fit: Λρ/s² is {value:.3g} and must be below 0.5 (residual "
                 f"ρ = {self.rho:.3g}, smallest singular value s = {a.s:.3g}, Lipschitz constant Λ = {constant:.3g})"
             )
-            advice = ("polish them first", "take a wider network")
+            advice = ("polish them first", "use a wider network")
             return Attempt(a, None, Obstacle("ratio", value, 0.5, reason, advice))
-        advice = ("take a smaller step size", "take a wider network, or a larger output scale")
+        advice = ("use a smaller step size", "use a wider network, or a larger output scale")
         if distance is None:
             reason = "no distance passes: the step size is too large, or the fit not close enough"
             return Attempt(a, None, Obstacle("step size", math.nan, math.nan, reason, advice))
@@ -111,7 +111,7 @@ class Ground:
             if math.isfinite(most)
             else f"so many steps in any order may lead too far away from a start at the distance {distance:.3g}"
         )
-        return Attempt(a, None, Obstacle("distance", value, most, reason, ("take a smaller distance", *advice)))
+        return Attempt(a, None, Obstacle("distance", value, most, reason, ("use a smaller distance", *advice)))
 
 
 def prepare(
@@ -128,11 +128,11 @@ def prepare(
 ) -> Ground | Attempt:
     """Measure the anchor, or say why there is nothing to be proved; a `singular` Gram matrix may do."""
     if level not in ("float64", "enclosed"):
-        raise InputError(f"level is 'float64' or 'enclosed', got {level!r}: only a verifier says 'proved'")
+        raise InputError(f"level must be 'float64' or 'enclosed', got {level!r}: only a verifier says 'proved'")
     if step_size is not None and not 0 < step_size < math.inf:
-        raise InputError(f"a step size is a positive number, got {step_size}")
+        raise InputError(f"a step size must be a positive number, got {step_size}")
     if distance is not None and not 0 <= distance < math.inf:
-        raise InputError(f"a distance is a number of at least 0, got {distance}")
+        raise InputError(f"a distance must be a number of at least 0, got {distance}")
     weights = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
     about = {"data": data.name, "digest": data.digest, **(about or {})}
     if network.data_kind == "sequences" and not singular:
@@ -294,7 +294,7 @@ def certify_basin(
     (True, True)
     """
     if not 0 < share < 2:
-        raise InputError(f"share is of 1/b² and lies between 0 and 2, got {share}")
+        raise InputError(f"share is a multiple of 1/b² and must lie between 0 and 2, got {share}")
     ground = prepare(
         network, params, data, level=level, sharp=sharp, step_size=step_size, distance=distance, about=about
     )

@@ -218,7 +218,7 @@ def load_certificate(folder: str | Path) -> Certificate:
             document["loss"], start, begun if begun and start is None else None, centre or None,
         )  # fmt: skip
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
-        raise InputError(f"{folder} is no certificate, or a damaged one ({error})") from error
+        raise InputError(f"{folder} is not a certificate, or is damaged ({error})") from error
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -82,9 +82,9 @@ def certify(
     True
     """
     if level not in ("float64", "enclosed"):
-        raise InputError(f"level is 'float64' or 'enclosed', got {level!r}: only a verifier says 'proved'")
+        raise InputError(f"level must be 'float64' or 'enclosed', got {level!r}: only a verifier says 'proved'")
     if step_size is not None and not 0 < step_size < math.inf:
-        raise InputError(f"a step size is a positive number, got {step_size}")
+        raise InputError(f"a step size must be a positive number, got {step_size}")
     weights = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
     about = {"data": data.name, "digest": data.digest, **(about or {})}
     sequences = network.data_kind == "sequences"  # those that share a prefix contradict each other in other ways

@@ -148,13 +148,13 @@ def no_lower_loss(found: Classified, n: int, step_size: float | None) -> Obstacl
         return Obstacle("step size", step_size, most, reason, ("train with a smaller step size",))
     blocked = kink(anchor, needed / anchor.s)
     if blocked is not None:
-        return dataclasses.replace(blocked, advice=("take a smooth activation",))
+        return dataclasses.replace(blocked, advice=("use a smooth activation",))
     gain = anchor.s**2 / max(2 * lipschitz(anchor, 0.0).value, 1e-300)
     reason = (
         f"Theorem 3 does not lower the loss {loss:.3g} from there: s²/2Λ is {gain:.3g}, and to lower it by a tenth "
         f"takes more than n ∫dL/ψ = {needed:.3g}"
     )
-    return Obstacle("gain", gain, needed, reason, ("take a wider network, or a larger output scale",))
+    return Obstacle("gain", gain, needed, reason, ("use a wider network, or a larger output scale",))
 
 
 def _more(

@@ -102,7 +102,7 @@ def certify_momentum(
     True
     """
     if not 0 <= momentum < 1:
-        raise InputError(f"momentum is from 0 to below 1, got {momentum}")
+        raise InputError(f"momentum must be from 0 to below 1, got {momentum}")
     ground = prepare(network, params, data, level=level, sharp=sharp, step_size=step_size, distance=None, about=about)
     if isinstance(ground, Attempt):
         return ground
@@ -144,7 +144,7 @@ def _failed(ground: Ground, beta: float, step_size: float | None, epsilon: float
     a = ground.anchor
     if step_size is not None and (safe := find_inertia(ground, beta, None, epsilon)) is not None:
         reason = f"the step size {step_size:.4g} must be at most about (1 - β)/ℓ = {safe['eta']:.4g}"
-        advice = ("leave step_size out, or take a smaller one",)
+        advice = ("leave step_size out, or use a smaller one",)
         return Attempt(a, None, Obstacle("step size", step_size, safe["eta"], reason, advice))
     path = 2 * ground.rho * (1 + beta) / ((1 - beta) * a.s)
     constant = ground.constant(path)
@@ -154,4 +154,4 @@ def _failed(ground: Ground, beta: float, step_size: float | None, epsilon: float
         f"ρ = {ground.rho:.3g}, smallest singular value s = {a.s:.3g}, Lipschitz constant Λ = {constant:.3g})"
     )
     less = f"train until the residual is below about {0.8 * needed * a.s**2 / max(constant, 1e-300):.2g}, or polish"
-    return Attempt(a, None, Obstacle("ratio", value, needed, reason, (less, "take less momentum")))
+    return Attempt(a, None, Obstacle("ratio", value, needed, reason, (less, "use less momentum")))

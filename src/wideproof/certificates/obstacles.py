@@ -68,7 +68,7 @@ def step_too_large(step_size: float, safe: Descent) -> Obstacle:
     end = 2 / (safe.b**2 + safe.s**2)
     why = f"must be below 2/(b² + s²) = {end:.4g}" if step_size >= end else "leaves too little of s for the proof"
     reason = f"the step size {step_size:.4g} {why}; {safe.eta:.4g} is certified"
-    return Obstacle("step size", step_size, safe.eta, reason, ("leave step_size out, or take a smaller one",))
+    return Obstacle("step size", step_size, safe.eta, reason, ("leave step_size out, or use a smaller one",))
 
 
 def ratio_too_large(anchor: Anchor, polished: bool = False) -> Obstacle:
@@ -83,7 +83,7 @@ def ratio_too_large(anchor: Anchor, polished: bool = False) -> Obstacle:
     advice = [] if polished else [f"train until the residual is below about {0.4 * s * s / constant:.2g}, or polish"]
     if anchor.graph.read_out in anchor.graph.trained:
         advice.append("freeze the output layer")
-    advice += ["take a wider network, or a larger output scale", "another preparation: sphere(16), or lift,sphere"]
+    advice += ["use a wider network, or a larger output scale", "another preparation: sphere(16), or lift,sphere"]
     return Obstacle("ratio", h, 0.5, reason, tuple(advice))
 
 
@@ -95,7 +95,7 @@ def kink(anchor: Anchor, radius: float) -> Obstacle | None:
     place = f"unit {j} of layer {k + 1} on example {i}"
     if size <= 0:
         reason = f"a pre-activation is zero to working precision ({place}), where the ReLU has no derivative"
-        return Obstacle("kink", max(size, 0.0), 0.0, reason, ("train or polish a little more, or take another seed",))
+        return Obstacle("kink", max(size, 0.0), 0.0, reason, ("train or polish a little more, or use another seed",))
     reason = (
         f"{place} has the pre-activation {size:.3g} and could change its sign within the radius {radius:.3g} that "
         "gradient descent may need"
@@ -107,8 +107,8 @@ def jumps_too_far(blocked: Obstacle, share: float) -> Obstacle:
     """Units that may switch, and change the Jacobian too much when they do."""
     if share < 1:
         why = f"and the residual or the step size is too large for the theorem with jumps (3D/2s = {share:.3g})"
-        more = "train or polish a little more, or take a smaller step size"
+        more = "train or polish a little more, or use a smaller step size"
     else:
         why = f"and units that may switch change the Jacobian by too much: 3D/2 = {share:.3g} s must be below s"
-        more = "take a wider network"
+        more = "use a wider network"
     return Obstacle("kink", blocked.value, blocked.needed, f"{blocked.reason}, {why}", (*blocked.advice, more))

@@ -110,7 +110,7 @@ def certify_ridge(
     (True, True)
     """
     if not 0 < decay < math.inf:
-        raise InputError(f"decay is a positive number, got {decay}")
+        raise InputError(f"decay must be a positive number, got {decay}")
     ground = prepare(
         network, params, data, level=level, sharp=sharp, step_size=step_size, distance=distance, about=about,
         singular=True,
@@ -181,12 +181,12 @@ def _failed(
     if step_size is not None and (safe := _find(ground, decay, gamma, 0.0, distance, None)) is not None:
         end = 2 / safe["ell"]
         reason = f"the step size {step_size:.4g} must be below about 2/ℓ = {end:.4g}; {safe['eta']:.4g} is certified"
-        advice = ("leave step_size out, or take a smaller one",)
+        advice = ("leave step_size out, or use a smaller one",)
         return Attempt(a, None, Obstacle("step size", step_size, safe["eta"], reason, advice))
     if distance is not None and (safe := _find(ground, decay, gamma, 0.0, None, step_size)) is not None:
         most = safe["radii"][0]
         reason = f"the loss may bend too much within {distance:.3g} of these weights; {most:.3g} is certified"
-        advice = ("take a smaller distance, or a larger decay",)
+        advice = ("use a smaller distance, or a larger decay",)
         return Attempt(a, None, Obstacle("distance", distance, most, reason, advice))
     constant = ground.constant(gamma / decay)
     bend = constant * ground.rho
@@ -206,7 +206,7 @@ def _failed(
         f"Lipschitz constant Λ = {constant:.3g})"
     )
     other = () if centred else ("decay towards the initialization (`centre`)",)
-    advice = (f"a decay of about {max(needed, bend):.2g}", *other, "take a wider network, or scale the targets down")
+    advice = (f"a decay of about {max(needed, bend):.2g}", *other, "use a wider network, or scale the targets down")
     return Attempt(a, None, Obstacle("decay", decay, max(needed, bend), reason, advice))
 
 

@@ -83,11 +83,9 @@ def scale_needed(
     (True, True)
     """
     if not 0 < smallest <= 1 <= largest < math.inf:
-        raise InputError(
-            f"scales are tried from 1 down to `smallest` and up to `largest`, got {smallest} and {largest}"
-        )
+        raise InputError(f"`smallest` must be at most 1 and `largest` at least 1, got {smallest} and {largest}")
     if start not in ("doubled", "positive"):
-        raise InputError(f"the start is 'doubled' or 'positive', got {start!r}")
+        raise InputError(f"the start must be 'doubled' or 'positive', got {start!r}")
     tried: list[Tried] = []
     scales: list[float | None] = []
     attempts: list[Attempt | None] = []

@@ -87,7 +87,7 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
     if run.recipe.objective != Objective(SquaredLoss(), "half_sum"):
         raise InputError(
             "a global minimum is certified for half the sum of squares, a lower loss for the logistic loss of one "
-            "output: take `certify_run` for other losses"
+            "output: use `certify_run` for other losses"
         )
     step_size = run.step_size if batches is None else None
     tried = certify(run.network, run.params, run.data, rooms=ROOMS, step_size=step_size, **options)
@@ -256,14 +256,14 @@ def _require_followable(run: Run) -> None:
         raise InputError("the run has taken no step: its start is its end, which `certify` is about")
     if run.status is Status.DIVERGED:
         raise InputError(
-            f"the run diverged after {run.step} steps: take a smaller step size, such as {run.smaller_step_size():.4g}"
+            f"the run diverged after {run.step} steps: use a smaller step size, such as {run.smaller_step_size():.4g}"
         )
     if recipe.optimizer != "plain":
         raise InputError(f"the steps of {recipe.optimizer!r} are not followed: train with the optimizer 'plain'")
     if recipe.loss not in FOLLOWED:
-        raise InputError(f"the loss {recipe.loss!r} is not followed: take one of {', '.join(FOLLOWED)}")
+        raise InputError(f"the loss {recipe.loss!r} is not followed: use one of {', '.join(FOLLOWED)}")
     if recipe.precision != "float64":
-        raise InputError("the steps of a float32 run are not near enough to exact ones: train in float64")
+        raise InputError("the steps of a float32 run are not close enough to exact ones: train in float64")
     if run.step > MOST_STEPS:
         raise InputError(
             f"the run has {run.step} steps, and at most {MOST_STEPS} are followed: certify its end instead"
@@ -279,7 +279,7 @@ def _start(
     rows = y.size if batches is None else y.size // data.n * batches.shape[1]
     if rows > MOST_ROWS:
         reason = f"the Jacobian of a step has {rows} rows, and at most {MOST_ROWS} are followed"
-        return None, Obstacle("rows", rows, MOST_ROWS, reason, ("take smaller batches", "take fewer examples"))
+        return None, Obstacle("rows", rows, MOST_ROWS, reason, ("use smaller batches", "use fewer examples"))
     initial = {name: np.asarray(weight, np.float64) for name, weight in run.initial.items()}
     found = growth.follow(
         network.graph, initial, data.x, y, run.recipe.objective, run.step_size, run.step, batches
@@ -289,13 +289,11 @@ def _start(
     if not bits.max() <= MOST_BITS:
         reason = f"an error may grow by {found.bits:.0f} bits in {run.step} steps, and at most {MOST_BITS} are followed"
         steep = found.steepest.max()
-        advice = (f"take a smaller step size, such as {run.step_size * 1.5 / steep:.4g}",) if steep > 2 else ()
-        return None, Obstacle(
-            "growth", found.bits, MOST_BITS, reason, (*advice, "take fewer steps", "take fewer layers")
-        )
+        advice = (f"use a smaller step size, such as {run.step_size * 1.5 / steep:.4g}",) if steep > 2 else ()
+        return None, Obstacle("growth", found.bits, MOST_BITS, reason, (*advice, "use fewer steps", "use fewer layers"))
     each = STEP_WORK + rows * sum(weight.size for weight in initial.values())
     work = each * float(np.maximum(np.ceil(bits), 53).sum())
     if work > MOST_WORK:
         reason = f"to follow {run.step} steps is {work:.0e} of work for a verifier, which does at most {MOST_WORK:.0e}"
-        return None, Obstacle("work", work, MOST_WORK, reason, ("take fewer steps", "take smaller batches"))
+        return None, Obstacle("work", work, MOST_WORK, reason, ("use fewer steps", "use smaller batches"))
     return Start(initial, run.step_size, run.step, batches, tuple(np.ceil(bits).tolist()), distance), None

@@ -294,7 +294,7 @@ def certify_orders(
     True
     """
     if not 0 < steps < 2**63:
-        raise InputError(f"steps is a positive number, got {steps}")
+        raise InputError(f"steps must be a positive number, got {steps}")
     ready = _ready(network, params, data, batch, None, level=level, sharp=sharp, step_size=step_size,
                    distance=distance, about=about)  # fmt: skip
     if isinstance(ready, Attempt):
@@ -345,7 +345,7 @@ def _ready(
     if ground.anchor.lean:
         rows = ground.anchor.n * ground.anchor.outputs
         reason = f"the Gram matrix of {rows} outputs is not formed, and the batches' norms come from it"
-        return Attempt(ground.anchor, None, Obstacle("rows", rows, 1200, reason, ("take fewer examples",)))
+        return Attempt(ground.anchor, None, Obstacle("rows", rows, 1200, reason, ("use fewer examples",)))
     if partition is None:
         return Batches(ground, [np.array([i]) for i in range(data.n)], batch, False)
     numbers = np.asarray(partition)

@@ -43,7 +43,7 @@ def doubled(network: FullyConnected, seed: int = 0, scale: float = 1.0) -> dict[
     if not isinstance(network, FullyConnected) or network.outputs != 1:
         raise InputError("the doubled start is for fully-connected networks with one output")
     if network.width % 2:
-        raise InputError(f"the doubled start needs an even width, got {network.width}: take {network.width + 1}")
+        raise InputError(f"the doubled start needs an even width, got {network.width}: use {network.width + 1}")
     drawn = dataclasses.replace(network, start="normal").init(seed)
     params = {name: np.array(weight) for name, weight in drawn.items()}
     half = network.width // 2

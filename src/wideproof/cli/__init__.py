@@ -1,7 +1,7 @@
 """The command line: parse, call one function, print its value.
 
 Exit codes answer the question that was asked: 0 yes, 1 no, 2 could not tell (bad input included); 3 says that a process
-of a shared job was lost, 4 that something happened which nobody expected.
+of a shared job was lost, 4 that something unexpected happened.
 """
 
 from __future__ import annotations
@@ -33,34 +33,35 @@ UNEXPECTED = 4
 
 app = typer.Typer(
     name="wideproof",
-    help="Train wide neural networks as the global-convergence theorems write them, "
-    "and prove that gradient descent reaches a global minimum.",
+    help="Train wide neural networks, and prove that gradient descent reaches a global minimum.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("prove")(prove_command)
-app.command("certify")(certify_command)
-app.command("predict")(predict_command)
-app.command("verify")(verify_command)
-app.command("audit")(audit_command)
-app.command("plan")(plan_command)
-app.command("train")(train_command)
-app.command("resume")(resume_command)
-app.command("show")(show_command)
-app.command("follow")(follow_command)
-app.command("lab")(lab_command)
-app.command("gram")(gram_command)
-app.command("check")(check_command)
-app.command("errata")(errata_command)
-app.command("sweep")(sweep_command)
-app.command("networks")(networks_command)
-app.command("losses")(losses_command)
-app.command("data")(data_command)
-app.command("cite")(cite_command)
-app.command("doctor")(doctor_command)
-app.command("cache")(cache_command)
+PANELS = {
+    "Prove": {"prove": prove_command, "follow": follow_command, "certify": certify_command, "verify": verify_command,
+              "predict": predict_command},
+    "Train and measure": {"audit": audit_command, "plan": plan_command, "gram": gram_command, "train": train_command,
+                          "resume": resume_command, "show": show_command, "sweep": sweep_command, "lab": lab_command},
+    "The papers": {"check": check_command, "errata": errata_command, "cite": cite_command},
+    "What there is": {"networks": networks_command, "losses": losses_command, "data": data_command,
+                      "doctor": doctor_command, "cache": cache_command},
+}  # fmt: skip
+
+
+def paragraphs(text: str) -> str:
+    r"""Return a docstring with one line for each paragraph: the terminal's own width decides where lines end.
+
+    >>> paragraphs("One\n    line.\n\n    Two.")
+    'One line.\n\nTwo.'
+    """
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+for panel, commands in PANELS.items():
+    for name, function in commands.items():
+        app.command(name, help=paragraphs(function.__doc__ or ""), rich_help_panel=panel)(function)
 
 
 @app.callback(invoke_without_command=True)
@@ -101,13 +102,13 @@ def main() -> None:
     except OSError as error:  # a path that the system cannot even look at, such as a name that is too long
         _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or error}; choose another path")
     except MemoryError:
-        _fail("this needs more memory than there is: take fewer rows (--limit) or a smaller network")
+        _fail("not enough memory: use fewer rows (--limit) or a smaller network")
     except Exception as error:
         _unexpected(error)
 
 
 def _interrupted() -> NoReturn:
-    typer.echo("interrupted: there is no result yet; the same command starts again", err=True)
+    typer.echo("interrupted before there was a result: run the same command to start again", err=True)
     sys.exit(2)
 
 
@@ -117,7 +118,7 @@ def _unexpected(error: Exception) -> NoReturn:
 
     typer.echo("".join(traceback.format_exception(error)), err=True)
     what = f"{type(error).__name__}: {error}"
-    _fail(f"nobody expected this ({what}): please report it with the lines above and the command", UNEXPECTED)
+    _fail(f"unexpected error ({what}): please report it with the lines above and the command", UNEXPECTED)
 
 
 def _fail(sentence: str, code: int = 2) -> NoReturn:

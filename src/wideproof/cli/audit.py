@@ -54,7 +54,7 @@ def audit_command(
     from wideproof.data import prepare as prepared
 
     if paper is not None and paper not in TITLES:
-        raise InputError(f"--paper is one of {', '.join(TITLES)}, got {paper!r}")
+        raise InputError(f"--paper must be one of {', '.join(TITLES)}, got {paper!r}")
     data = find_data(source, target, classes, limit, header, kind, task)
     if prepare:
         data = prepared(data, prepare)

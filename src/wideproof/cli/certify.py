@@ -1,4 +1,4 @@
-"""`wideproof certify`: from somebody's trained model and a data file to a proof."""
+"""`wideproof certify`: from a trained model and a data file to a proof."""
 
 from __future__ import annotations
 
@@ -33,21 +33,19 @@ def certify_command(
     task: Task = "auto",
     missing: Missing = "fill",
     keep_ids: KeepIds = False,
-    prepare: Annotated[
-        str, typer.Option(help="Steps that the inputs went through before the model saw them (default: none).")
-    ] = "none",
+    prepare: Annotated[str, typer.Option(help="Preparation that the model expects of its inputs.")] = "none",
     trained: Annotated[
         str | None, typer.Option(help="Weights that gradient descent moves, by name (default: all).")
     ] = None,
     targets: Annotated[
-        str, typer.Option(help="Labels as signs (-1, 1) or one-hot (0, 1); auto: what the outputs are closer to.")
+        str, typer.Option(help="Labels as signs (-1, 1) or one-hot (0, 1); auto: whichever the outputs are closer to.")
     ] = "auto",
     sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder to write.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the proof.")] = None,
     json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
-    """Prove that gradient descent fits a table exactly, from the weights that somebody trained.
+    """Prove that gradient descent fits a table exactly, from the weights of a trained model.
 
     Weights that do not pass as they are get polished; the answer says how far they moved. An independent verifier
     checks the certificate before anything is called proved. Exit code 0 if it is proved, 2 if not.

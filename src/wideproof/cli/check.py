@@ -25,19 +25,19 @@ Wanted = Annotated[
     typer.Argument(
         metavar="[PAPER[.STATEMENT]]",
         help="zou2018, du2019, allenzhu2018, frei2019, or one statement such as zou2018.theorem_5_1_iii; "
-        "the beginning of a name takes all that begin so (default: everything).",
+        "the beginning of a name selects all that start with it (default: everything).",
         show_default=False,
     ),
 ]
 Study = Annotated[str, typer.Option(help="quick (two minutes for everything), standard (twenty), or deep (hours).")]
-Seed = Annotated[int, typer.Option(help="Another seed draws everything anew.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
 
 
 def check_command(
     wanted: Wanted = None,
     study: Study = "quick",
     seed: Seed = 0,
-    workers: Annotated[int | None, typer.Option(help="Processes, a paper each (default: 2).", min=1)] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; each takes one paper (default: 2).", min=1)] = None,
     listing: Annotated[bool, typer.Option("--list", help="Only list the statements.")] = False,
     report: Annotated[
         list[Path] | None,
@@ -101,7 +101,7 @@ def errata_command(
     if paper is not None and paper not in PAPERS:
         raise InputError(f"there is no paper {paper!r}; the papers are {', '.join(PAPERS)}")
     if report is not None and report.suffix != ".md":
-        raise InputError(f"the list of errata is an .md file, got {report.name!r}")
+        raise InputError(f"the list of errata must be an .md file, got {report.name!r}")
     console, rows, decided = Console(highlight=False), [], True
     labs = {key: laboratory(key, study, seed) for key in PAPERS}
     for entry in errata(paper):
@@ -139,7 +139,7 @@ def cite_command(
 
     unknown = [key for key in papers or [] if key not in BIBTEX]
     if unknown:
-        raise InputError(f"there is nothing to cite as {unknown[0]!r}; there are {', '.join(BIBTEX)}")
+        raise InputError(f"there is nothing to cite as {unknown[0]!r}: choose among {', '.join(BIBTEX)}")
     print("\n\n".join(BIBTEX[key].replace("VERSION", __version__) for key in papers or BIBTEX))
 
 
@@ -157,7 +157,7 @@ def _list(chosen: tuple[Statement, ...]) -> None:
 
 @contextlib.contextmanager
 def _watch(console: Console, total: int, quiet: bool) -> Iterator[Callable[[Measured], None] | None]:
-    """Print each result as it comes, above a bar where somebody watches."""
+    """Print each result as it comes, above a bar if there is a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     if quiet:

@@ -8,7 +8,7 @@ from wideproof.cli.options import Json, print_json
 
 
 def doctor_command(json: Json = False) -> None:
-    """Measure the functions, products and draws that everything rests on, as this machine computes them.
+    """Check that this machine computes functions, products and random draws correctly.
 
     Exit code 0 if all is right, 1 if something is wrong.
     """

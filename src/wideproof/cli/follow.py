@@ -18,7 +18,7 @@ def follow_command(
     ] = None,
     sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
     json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Prove what a training run reached from its initial weights on: a global minimum, or the loss after its last step.
 

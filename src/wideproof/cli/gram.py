@@ -35,6 +35,7 @@ from wideproof.cli.options import (
     find_model,
     find_problem,
     is_model,
+    network_option,
     number_or_word,
     print_json,
 )
@@ -60,11 +61,11 @@ def gram_command(
     task: Task = "auto",
     prepare: Prepare = "auto",
     network: Annotated[
-        str, typer.Option(help="See `wideproof networks`; or an ONNX file, whose own weights are taken.")
+        str, network_option(help="See `wideproof networks`; or an ONNX file, with its own weights.")
     ] = "fully-connected",
-    width: Annotated[int | None, typer.Option(help="Units per layer, m: the network drawn from --seed.")] = None,
+    width: Annotated[int | None, network_option(help="Units per layer, m: the network drawn from --seed.")] = None,
     infinite: Annotated[
-        bool, typer.Option("--infinite", help="Infinite width (as without --width), scaled to --width if given.")
+        bool, network_option("--infinite", help="Infinite width (as without --width), scaled to --width if given.")
     ] = False,
     depth: Depth = None,
     activation: ActivationName = None,
@@ -72,13 +73,15 @@ def gram_command(
     residual_scale: ResidualScale = None,
     filter_size: FilterSize = None,
     trained: Trained = None,
-    seed: Annotated[int, typer.Option(help="Decides the weights of a network of finite width.")] = 0,
-    layers: Annotated[bool, typer.Option("--layers", help="Also the part of every weight.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the weights at finite width.")] = 0,
+    layers: Annotated[bool, typer.Option("--layers", help="Also show the part of each weight matrix.")] = False,
     precision: Annotated[str, typer.Option(help="float64, float32, or tf32 on a GPU.")] = "float64",
     memory: Annotated[
         str | None, typer.Option(help="Working memory, as in 500MB (default 2GiB, or a quarter of a GPU).")
     ] = None,
-    method: Annotated[str, typer.Option(help="For eigenvalues: auto, dense (all) or lanczos (both ends).")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="How to find eigenvalues: auto, dense (all) or lanczos (both ends).")
+    ] = "auto",
     step: Annotated[str, typer.Option(help="Step size to predict with: a number, or safe: 1/λmax.")] = "safe",
     reduction: Reduction = "auto",
     target_loss: Annotated[float, typer.Option(help="Predict the steps to this squared loss.")] = 1e-6,
@@ -88,7 +91,7 @@ def gram_command(
     save: Annotated[Path | None, typer.Option(help="Write the matrix to this new .npz or .zarr.")] = None,
     processes: Annotated[int, typer.Option(help="Share the work among this many processes.")] = 1,
     json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="The verdict only.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the verdict.")] = False,
 ) -> None:
     """Compute a Gram matrix, its spectrum with error radii, and the course of gradient descent it predicts.
 
@@ -163,15 +166,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.target_loss) and self.target_loss > 0):
-            raise InputError(f"--target-loss is a number > 0, got {self.target_loss}: take a small one, such as 1e-6")
+            raise InputError(
+                f"--target-loss must be a number > 0, got {self.target_loss}: use a small one, such as 1e-6"
+            )
         if isinstance(self.step, str) and self.step != "safe":
-            raise InputError(f"--step is a number or safe, got {self.step!r}")
+            raise InputError(f"--step must be a number or safe, got {self.step!r}")
         if not isinstance(self.step, str) and not (math.isfinite(self.step) and self.step > 0):
-            raise InputError(f"--step is a number > 0, got {self.step}: take safe for 1/λmax")
+            raise InputError(f"--step must be a number > 0, got {self.step}: use safe for 1/λmax")
         if self.method not in ("auto", "dense", "lanczos"):
-            raise InputError(f"--method is auto, dense or lanczos, got {self.method!r}")
+            raise InputError(f"--method must be auto, dense or lanczos, got {self.method!r}")
         if self.everything and self.method == "lanczos":
-            raise InputError("--plot draws all eigenvalues, and lanczos finds two of them: take --method dense")
+            raise InputError("--plot draws all eigenvalues, and lanczos finds only two: use --method dense")
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +278,7 @@ def _scored(network: Network, outputs: ArrayLike) -> np.ndarray:
 
 @contextlib.contextmanager
 def _spinner(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show on stderr what is under way, where somebody watches."""
+    """Show on stderr what is under way, if there is a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)

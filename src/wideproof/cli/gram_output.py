@@ -34,7 +34,7 @@ def show_study(console: Console, found: Study, quiet: bool) -> None:
     if found.course is not None:
         _show_course(console, found, found.course)
     elif found.spectrum.eigenvalues is None:
-        console.print("\nThe course of gradient descent needs all eigenvalues: take --method dense for it.")
+        console.print("\nThe course of gradient descent needs all eigenvalues: use --method dense for it.")
     for note in found.notes:
         console.print(f"note: {note}", markup=False)
 

@@ -10,7 +10,13 @@ from wideproof.cli.audit import TITLES
 from wideproof.cli.options import Json, print_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.table import Table
+
     from wideproof.networks import Network
+
+_ASSUMPTIONS = ("3.1", "3.2", "3.3", "4.4")
 
 
 def networks_command(json: Json = False) -> None:
@@ -35,7 +41,8 @@ def networks_command(json: Json = False) -> None:
         })  # fmt: skip
         return
     console = Console(highlight=False)
-    table = Table(title="Networks", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    console.print("[bold]Networks[/]")
+    table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("name", "paper", "where", "data", "trained by the paper", "can be trained"):
         table.add_column(column, no_wrap=column == "name", overflow="fold")
     for name, kind in NETWORKS.items():
@@ -49,10 +56,8 @@ def networks_command(json: Json = False) -> None:
             ", ".join(kind.groups),
         )
     console.print(table)
-    table = Table(
-        title="\nActivations (3.1, 3.2: the conditions of Du et al. 2019)", title_justify="left", box=None,
-        padding=(0, 2, 0, 0),
-    )  # fmt: skip
+    console.print("\n[bold]Activations[/] (3.1, 3.2: the conditions of Du et al. 2019)")
+    table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("name", "c_sigma", "Lipschitz", "smoothness", "3.1", "3.2"):
         table.add_column(column)
     for name, a in ACTIVATIONS.items():
@@ -64,7 +69,7 @@ def networks_command(json: Json = False) -> None:
 
 
 def losses_command(json: Json = False) -> None:
-    """List the losses with the constants of Zou et al. 2018, Assumptions 3.1-3.3 and 4.4."""
+    """List the losses, and which constants and assumptions of Zou et al. 2018 they meet."""
     from rich.console import Console
     from rich.table import Table
 
@@ -76,21 +81,26 @@ def losses_command(json: Json = False) -> None:
     if json:
         print_json({
             loss.name: {key: _number(getattr(loss, key)) for key in constants}
-            | {"formula": loss.formula, "meets": [a for a in ("3.1", "3.2", "3.3", "4.4") if loss.meets(a)]}
+            | {"formula": loss.formula, "meets": [one for one in _ASSUMPTIONS if loss.meets(one)]}
             for loss in margin
         } | {"squared": {"formula": LOSSES["squared"].formula, "smoothness": 1.0}})  # fmt: skip
         return
-    table = Table(title="Losses of the margin z = y f(x)", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for column in ("name", "formula", "p", "α0", "α1", "λ", "ρ0", "ρ1", "l(0)", "3.1", "3.2", "3.3", "4.4"):
-        table.add_column(column, no_wrap=column == "name", overflow="fold")
+    console = Console(highlight=False)
+    console.print("[bold]Losses[/] of the margin z = y f(x)")
+    console.print(_pairs((loss.name, loss.formula) for loss in margin))
+    console.print(
+        "\n[bold]Their constants[/], and whether they meet Assumptions 3.1, 3.2, 3.3 and 4.4 of Zou et al. 2018"
+    )
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for column in ("name", "p", "α0", "α1", "λ", "ρ0", "ρ1", "l(0)", *_ASSUMPTIONS):
+        table.add_column(column, no_wrap=True)
     for loss in margin:
         numbers = [_number(getattr(loss, key)) for key in constants]
-        shown = [x if isinstance(x, str) else "-" if x is None else f"{x:.4g}" for x in numbers]
-        table.add_row(loss.name, loss.formula, *shown, *(_yes(loss.meets(a)) for a in ("3.1", "3.2", "3.3", "4.4")))
-    console = Console(highlight=False)
+        shown = [x if isinstance(x, str) else "-" if x is None else f"{x:.3g}" for x in numbers]
+        table.add_row(loss.name, *shown, *(_yes(loss.meets(one)) for one in _ASSUMPTIONS))
     console.print(table)
     console.print(
-        "\npower_hinge(q) takes any q > 1 and canonical(p) any 0 < p <= 1."
+        "\npower_hinge(q) takes any q > 1, and canonical(p) any 0 < p <= 1."
         "\nsquared is (f - y)^2 / 2, as half_sum (Du, Allen-Zhu) or mean."
     )
 
@@ -108,19 +118,29 @@ def data_command(json: Json = False) -> None:
             "papers_need": {paper: list(steps) for paper, steps in PAPERS_NEED.items()},
         })  # fmt: skip
         return
-    console = Console(highlight=False, soft_wrap=True)
-    console.print("[bold]Bundled[/] (with scikit-learn)")
-    for line in bundled.values():
-        console.print(f"  {line}")
-    console.print("[bold]Generators[/], written name:key=value,...")
-    for name, make in GENERATORS.items():
-        console.print(f"  {name:14} {(make.__doc__ or '').splitlines()[0].replace('`', '')}")
-    console.print("[bold]Preparation steps[/], written as in whiten,unit")
-    for name, what in STEPS.items():
-        console.print(f"  {name:14} {what}")
-    console.print("[bold]What the papers need[/]")
-    for paper, steps in PAPERS_NEED.items():
-        console.print(f"  {TITLES[paper]:22} {', '.join(steps)}")
+    console = Console(highlight=False)
+    for title, pairs in (
+        ("[bold]Bundled[/] (with scikit-learn)", ((name, text.partition(": ")[2]) for name, text in bundled.items())),
+        ("[bold]Generators[/], as in sphere:n=50,d=10,separation=0.3", (
+            (name, (make.__doc__ or "").splitlines()[0].replace("`", "")) for name, make in GENERATORS.items())),
+        ("[bold]Preparation steps[/], as in whiten,unit", STEPS.items()),
+        ("[bold]What the papers need[/]", ((TITLES[paper], ", ".join(steps)) for paper, steps in PAPERS_NEED.items())),
+    ):  # fmt: skip
+        console.print(title)
+        console.print(_pairs(pairs))
+
+
+def _pairs(rows: Iterable[tuple[str, str]]) -> Table:
+    """Return names with what they are, wrapped beside them."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 2), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, text in rows:
+        table.add_row(escape(name), escape(text))
+    return table
 
 
 def _trained_by_paper(kind: type[Network]) -> tuple[str, ...]:

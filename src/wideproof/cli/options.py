@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from wideproof.data import AnyDataset
     from wideproof.networks import Network
 
+# Options of one kind stand together in the help.
+data_option = partial(typer.Option, rich_help_panel="Data")
+network_option = partial(typer.Option, rich_help_panel="Network")
+
 Source = Annotated[
     str,
     typer.Argument(
@@ -29,41 +34,39 @@ Source = Annotated[
     ),
 ]
 Target = Annotated[
-    str | None, typer.Option(help="Target column: its name or position (default: the last), or a key of an .npz.")
+    str | None, data_option(help="Target column: its name or position (default: the last), or a key of an .npz.")
 ]
-Classes = Annotated[str | None, typer.Option(help="Keep these classes, as in 0,1; two of them become -1 and +1.")]
-Limit = Annotated[int | None, typer.Option(help="Keep at most this many examples, balanced over classes.")]
+Classes = Annotated[str | None, data_option(help="Keep only these classes, as in 0,1; two become -1 and +1.")]
+Limit = Annotated[int | None, data_option(help="Keep at most this many examples, balanced across classes.")]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether a text file names its columns (default: found out)."),
+    data_option("--header/--no-header", help="Whether a text file names its columns (default: it is detected)."),
 ]
-Kind = Annotated[str | None, typer.Option(help="Read the examples as vectors, images or sequences.")]
-Task = Annotated[str, typer.Option(help="auto, binary, multiclass or regression.")]
-Missing = Annotated[str, typer.Option(help="Missing inputs: fill (and mark), drop the row, or error.")]
-KeepIds = Annotated[bool, typer.Option("--keep-ids", help="Keep columns that look like row numbers or names.")]
+Kind = Annotated[str | None, data_option(help="Read the examples as vectors, images or sequences.")]
+Task = Annotated[str, data_option(help="The task: auto, binary, multiclass or regression.")]
+Missing = Annotated[str, data_option(help="Missing inputs: fill (and mark them), drop the row, or error.")]
+KeepIds = Annotated[bool, data_option("--keep-ids", help="Keep columns that look like row numbers or names.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 DEFAULT_WIDTH = 256
 Prepare = Annotated[
     str,
-    typer.Option(
-        help="Preparation steps, as in whiten,unit; 'auto' is what the network's paper needs, 'none' nothing."
-    ),
+    network_option(help="Preparation steps, as in whiten,unit; auto: what the network's paper needs; none."),
 ]
-NetworkName = Annotated[str, typer.Option(help="See `wideproof networks`.")]
-Depth = Annotated[int | None, typer.Option(help="Hidden layers, H or L (default 2; not for elman-rnn).")]
-ActivationName = Annotated[str | None, typer.Option(help="For the smooth networks (default softplus).")]
-CRes = Annotated[float | None, typer.Option(help="Residual scale of Du et al. (default 0.5).")]
-ResidualScale = Annotated[float | None, typer.Option(help="Residual scale θ of Frei et al. (default 1/L).")]
-FilterSize = Annotated[int | None, typer.Option(help="Filter size of the convolution (default 3).")]
+NetworkName = Annotated[str, network_option(help="See `wideproof networks`.")]
+Depth = Annotated[int | None, network_option(help="Hidden layers, H or L (default 2; not for elman-rnn).")]
+ActivationName = Annotated[str | None, network_option(help="Activation of the smooth networks (default softplus).")]
+CRes = Annotated[float | None, network_option(help="Residual scale of Du et al. (default 0.5).")]
+ResidualScale = Annotated[float | None, network_option(help="Residual scale θ of Frei et al. (default 1/L).")]
+FilterSize = Annotated[int | None, network_option(help="Filter size of the convolution (default 3).")]
 Start = Annotated[
     str | None,
-    typer.Option(
-        help="For fully-connected: normal as in the paper, or positive(A), without randomness (tanh, erf; one output)."
+    network_option(
+        help="For fully-connected: normal, as in the paper, or positive(A), not random (tanh or erf, one output)."
     ),
 ]
-Trained = Annotated[str | None, typer.Option(help="Parts to train, as in hidden,output (default: the paper's).")]
-Reduction = Annotated[str, typer.Option(help="auto, half_sum or mean.")]
+Trained = Annotated[str | None, network_option(help="Parts to train, as in hidden,output (default: the paper's).")]
+Reduction = Annotated[str, typer.Option(help="How losses are summed: auto, half_sum or mean.")]
 
 
 def loading(
@@ -84,7 +87,7 @@ def loading(
     ):
         if value not in allowed:
             words = [word for word in allowed if word]
-            raise InputError(f"{name} is {', '.join(words[:-1])} or {words[-1]}, got {value!r}")
+            raise InputError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {value!r}")
     return {
         "target": _position(target),
         "classes": None if classes is None else [part.strip() for part in classes.split(",") if part.strip()],
@@ -113,7 +116,7 @@ def whole_number(text: str, option: str, word: str) -> int | None:
     if text == word:
         return None
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise InputError(f"{option} is {word} or a whole number of at least 1, got {text!r}")
+        raise InputError(f"{option} must be {word} or a whole number of at least 1, got {text!r}")
     return int(text)
 
 

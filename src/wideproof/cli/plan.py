@@ -48,17 +48,19 @@ def plan_command(
         str | None,
         typer.Option(help="Only these, as in fully-connected,residual (default: all for this kind of data)."),
     ] = None,
-    activations: Annotated[str, typer.Option(help="For the smooth networks.")] = "softplus,tanh,erf,gelu",
-    depths: Annotated[str, typer.Option(help="Hidden layers.")] = "1,2,3,6",
+    activations: Annotated[
+        str, typer.Option(help="Activations to try in the smooth networks.")
+    ] = "softplus,tanh,erf,gelu",
+    depths: Annotated[str, typer.Option(help="Numbers of hidden layers to try.")] = "1,2,3,6",
     target_loss: Annotated[float, typer.Option(help="Predict the steps to this squared loss (half the sum).")] = 1e-6,
     by: Annotated[str, typer.Option(help="Order of the table: steps or condition.")] = "steps",
     top: Annotated[int, typer.Option(help="Rows of the table; 0 shows all.")] = 12,
-    seed: Annotated[int, typer.Option(help="Decides the networks that are drawn to find the width.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the networks drawn to find the width.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(help="Write condition numbers against depth to this .svg or .png.")
     ] = None,
     json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="The recommendation only.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the recommendation.")] = False,
 ) -> None:
     """Rank networks, activations, depths and preparations by their Gram matrices at infinite width.
 
@@ -72,9 +74,9 @@ def plan_command(
     from wideproof.report import condition_figure, require_figure_path, save_figure
 
     if by not in ("steps", "condition"):
-        raise InputError(f"--by is steps or condition, got {by!r}")
+        raise InputError(f"--by must be steps or condition, got {by!r}")
     if top < 0:
-        raise InputError(f"--top is a number of rows >= 0, got {top}")
+        raise InputError(f"--top must be a number of rows >= 0, got {top}")
     if plot is not None:
         require_figure_path(plot)
     names = None if networks is None else _words(networks, "--networks")
@@ -124,13 +126,13 @@ def _numbers(text: str) -> list[int]:
     words = _words(text, "--depths")
     for word in words:
         if not word.isdecimal():
-            raise InputError(f"--depths are whole numbers >= 1, as in 1,2,6, got {word!r}")
+            raise InputError(f"--depths must be whole numbers >= 1, as in 1,2,6, got {word!r}")
     return [int(word) for word in words]
 
 
 @contextlib.contextmanager
 def _bar(quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
-    """Show on stderr how many candidates are done, where somebody watches."""
+    """Show on stderr how many candidates are done, if there is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 

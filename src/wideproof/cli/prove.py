@@ -25,6 +25,7 @@ from wideproof.cli.options import (
     Trained,
     kind_for,
     loading,
+    network_option,
     number_or_word,
     print_json,
     whole_number,
@@ -53,48 +54,50 @@ def prove_command(
     missing: Missing = "fill",
     keep_ids: KeepIds = False,
     prepare: Annotated[
-        str, typer.Option(help="Steps, as in whiten,sphere(8); auto chooses them for the data, none takes it as it is.")
+        str, network_option(help="Preparation, as in whiten,sphere(8); auto: chosen for the data; none: as it is.")
     ] = "auto",
     network: Annotated[
-        str | None, typer.Option(help="See `wideproof networks` (default: chosen for the data).")
+        str | None, network_option(help="See `wideproof networks` (default: chosen for the data).")
     ] = None,
-    width: Annotated[str, typer.Option(help="Units per layer, or auto: chosen for the data.")] = "auto",
-    depth: Annotated[int | None, typer.Option(help="Hidden layers (default: chosen for the data).")] = None,
-    activation: Annotated[str | None, typer.Option(help="For the smooth networks (default erf).")] = None,
+    width: Annotated[str, network_option(help="Units per layer, or auto: chosen for the data.")] = "auto",
+    depth: Annotated[int | None, network_option(help="Hidden layers (default: chosen for the data).")] = None,
+    activation: Annotated[str | None, network_option(help="Activation of the smooth networks (default erf).")] = None,
     c_res: CRes = None,
     residual_scale: ResidualScale = None,
     filter_size: FilterSize = None,
     start: Start = None,
     trained: Trained = None,
     steps: Annotated[
-        int | None, typer.Option(help="Most steps of training (default: what is cheap); the rest is polished away.")
+        int | None,
+        typer.Option(help="Limit of training steps (default: by size); what is left is removed by polishing."),
     ] = None,
-    step_size: Annotated[str, typer.Option(help="A number, safe, paper, or auto.")] = "auto",
-    batch: Annotated[int | None, typer.Option(help="Rows in a step: SGD instead of gradient descent.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides the start.")] = 0,
+    step_size: Annotated[str, typer.Option(help="Step size: a number, safe, paper or auto.")] = "auto",
+    batch: Annotated[int | None, typer.Option(help="Rows per step: SGD instead of gradient descent.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the initial weights.")] = 0,
     require_zero: Annotated[
-        bool, typer.Option("--require-zero", help="Where labels contradict, prove zero loss impossible (code 1).")
+        bool,
+        typer.Option("--require-zero", help="If labels contradict, prove that zero loss is impossible (exit code 1)."),
     ] = False,
-    holdout: Annotated[float, typer.Option(help="Keep this share of the rows out and test on them.")] = 0.0,
+    holdout: Annotated[float, typer.Option(help="Hold out this share of the rows and test on them.")] = 0.0,
     sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
     from_start: Annotated[
         bool | None,
         typer.Option(
             "--from-start/--from-here",
-            help="Follow every step from the initial weights, however long it takes, or begin at the trained ones "
-            "(default: from the start where that takes a minute or so).",
+            help="Prove it from the initial weights, however long that takes, or from the trained ones "
+            "(default: from the start if that takes a minute or so).",
             show_default=False,
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder; one that exists is continued.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the proof; an existing one is continued.")] = None,
     json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Prove that gradient descent reaches a global minimum on a table: zero loss, or the least that its labels allow.
 
-    Loads, chooses a network, trains it, polishes and certifies it; an independent verifier checks the certificate
-    before anything is called proved. Exit code 0 if it is proved, 1 if zero loss is proved impossible
-    (--require-zero), 2 if neither. An interrupted proof goes on with the same command and --out.
+    It loads the table, chooses a network, trains it, polishes and certifies it; an independent verifier checks the
+    certificate before anything is called proved. Exit code 0 if it is proved, 1 if zero loss is proved impossible
+    (--require-zero), 2 if neither. Run the same command with the same --out to continue an interrupted proof.
     """
     from wideproof.proving import prove
 
@@ -121,7 +124,7 @@ def prove_command(
                 **loading(target, classes, limit, header, kind, task, missing, keep_ids),
             )  # fmt: skip
     except KeyboardInterrupt:
-        typer.echo(f"interrupted: the same command with --out {shlex.quote(str(folder))} goes on from here", err=True)
+        typer.echo(f"interrupted: run the same command with --out {shlex.quote(str(folder))} to continue", err=True)
         raise typer.Exit(2) from None
     answer(proof, json)
 
@@ -143,7 +146,7 @@ def predict_command(
     ],
     out: Annotated[Path | None, typer.Option(help="The CSV to write (default: to the terminal).")] = None,
 ) -> None:
-    """Predict new rows with the network of a proof: encoded and prepared as the rows of the proof were.
+    """Predict new rows with the network of a proof, encoded and prepared as its own rows were.
 
     Writes a CSV with one row for each row of DATA.
     """

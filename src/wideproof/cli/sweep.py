@@ -46,7 +46,7 @@ def sweep_command(
     listing: Annotated[bool, typer.Option("--list", help="List the bundled studies.")] = False,
     json: Json = False,
 ) -> None:
-    """Run a study: every combination of its axes, each once; an interrupted sweep goes on where it was.
+    """Run a study: every combination of its axes, each once; an interrupted sweep continues where it was.
 
     Exit code 0 if every task is done (or submitted), 1 if some failed, 2 if the study cannot be run or is under way.
     """
@@ -61,7 +61,7 @@ def sweep_command(
         return
     for name, given in (("--workers", workers), ("--threads", threads)):
         if given is not None and given < 1:
-            raise InputError(f"{name} is a number >= 1, got {given}")
+            raise InputError(f"{name} must be a number >= 1, got {given}")
     _require_one_way(slurm, slurm_options, slurm_dry_run, chunk, at_once, part, workers, cluster)
     chosen = read_study(study)
     folder = out or Path(chosen.name)
@@ -144,7 +144,7 @@ def _duration(seconds: float) -> str:
 
 @contextlib.contextmanager
 def _bar(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
-    """Show on stderr how many tasks are done and failed, the rate, and the time left, where somebody watches."""
+    """Show on stderr how many tasks are done and failed, the rate, and the time left, if there is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

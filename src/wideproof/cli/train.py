@@ -32,6 +32,7 @@ from wideproof.cli.options import (
     Task,
     Trained,
     find_problem,
+    network_option,
     number_or_word,
     print_json,
 )
@@ -53,7 +54,7 @@ def train_command(
     task: Task = "auto",
     prepare: Prepare = "auto",
     network: NetworkName = "fully-connected",
-    width: Annotated[int, typer.Option(help="Units per layer, m.")] = DEFAULT_WIDTH,
+    width: Annotated[int, network_option(help="Units per layer, m.")] = DEFAULT_WIDTH,
     depth: Depth = None,
     activation: ActivationName = None,
     c_res: CRes = None,
@@ -63,20 +64,20 @@ def train_command(
     trained: Trained = None,
     loss: Annotated[str | None, typer.Option(help="See `wideproof losses` (default: the paper's).")] = None,
     reduction: Reduction = "auto",
-    step_size: Annotated[str, typer.Option(help="A number, safe or paper.")] = "safe",
-    constant: Annotated[float, typer.Option(help="Multiplies the rule's step size.")] = 1.0,
+    step_size: Annotated[str, typer.Option(help="Step size: a number, safe or paper.")] = "safe",
+    constant: Annotated[float, typer.Option(help="Factor of the rule's step size.")] = 1.0,
     steps: Annotated[int, typer.Option(help="The step limit.")] = 10_000,
-    target_loss: Annotated[float | None, typer.Option(help="Stop when the loss is at most this.")] = None,
+    target_loss: Annotated[float | None, typer.Option(help="Stop at this loss.")] = None,
     zero_error: Annotated[bool, typer.Option("--zero-error", help="Stop at zero training error.")] = False,
-    batch: Annotated[int | None, typer.Option(help="Minibatch size: SGD instead of GD.")] = None,
-    optimizer: Annotated[str, typer.Option(help="plain, momentum, nesterov or adam.")] = "plain",
-    seed: Annotated[int, typer.Option(help="Decides the start and the minibatches.")] = 0,
+    batch: Annotated[int | None, typer.Option(help="Minibatch size: SGD instead of gradient descent.")] = None,
+    optimizer: Annotated[str, typer.Option(help="The optimizer: plain, momentum, nesterov or adam.")] = "plain",
+    seed: Annotated[int, typer.Option(help="Seed of the initial weights and the minibatches.")] = 0,
     precision: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
     record_every: Annotated[
-        int, typer.Option(help="Record each this many steps (0: the first 1024, then ever more sparsely).")
+        int, typer.Option(help="Record every so many steps. 0 records the first 1024, then fewer and fewer.")
     ] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the run (default: a new one under runs/).")] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Least time between two checkpoints.")] = 30.0,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Least time between checkpoints, in seconds.")] = 30.0,
     plot: Plot = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -111,12 +112,12 @@ def train_command(
 def resume_command(
     folder: Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)],
     steps: Annotated[int | None, typer.Option(help="A new step limit.")] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Least time between two checkpoints.")] = 30.0,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Least time between checkpoints, in seconds.")] = 30.0,
     plot: Plot = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Go on with an interrupted run; the end is the same, bit for bit, as without the interruption."""
+    """Continue an interrupted run; it ends with the same bits as without the interruption."""
     from wideproof.training import Run, resume
 
     _check_plot(plot)

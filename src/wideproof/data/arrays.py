@@ -133,7 +133,7 @@ def _require_complete(file: Any, size: int) -> None:
 def _damaged(path: Path, error: Exception | str) -> InputError:
     reason = " ".join(str(error).split()) or type(error).__name__
     return InputError(
-        f"{plain(path.name)} is damaged or no NumPy file ({reason}): write it again with np.save or np.savez"
+        f"{plain(path.name)} is damaged or not a NumPy file ({reason}): write it again with np.save or np.savez"
     )
 
 
@@ -146,7 +146,7 @@ def _from_arrays(arrays: dict[str, np.ndarray], path: Path, target: str | int | 
     else:
         raise InputError(f"{plain(path.name)} has no array '{target}': choose the target among {', '.join(arrays)}")
     if x.ndim < 2:
-        raise InputError(f"{plain(path.name)} holds inputs of shape {x.shape}: give one row an example")
+        raise InputError(f"{plain(path.name)} holds inputs of shape {x.shape}: give one row for each example")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     return x, labels

@@ -63,7 +63,7 @@ class Audit:
     def holds(self, paper: str) -> bool | None:
         """Whether all data assumptions of `paper` hold; None if undecided or on another kind of data."""
         if paper not in PAPERS:
-            raise InputError(f"'{paper}' is none of the papers: use {', '.join(PAPERS)}")
+            raise InputError(f"'{paper}' is not one of the papers: use {', '.join(PAPERS)}")
         found = [verdict.status for verdict in self.verdicts if verdict.paper == paper]
         if "fails" in found:
             return False

@@ -148,7 +148,7 @@ class Examples(ABC):
             )
         if self.classes and len(self.classes) != wanted:
             raise InputError(
-                f"'{self.name}' has {wanted} classes and {len(self.classes)} class names: give one name a class"
+                f"'{self.name}' has {wanted} classes and {len(self.classes)} class names: give one name for each class"
             )
         labels = self.labels
         assert labels is not None
@@ -156,8 +156,8 @@ class Examples(ABC):
             plain = ("-1", "+1") if self.task == "binary" else tuple(str(k) for k in range(wanted))
             only = (self.classes or plain)[int(labels[0])]
             raise InputError(
-                f"'{self.name}' holds one class only ('{only}') in {self.n} examples: "
-                "take more examples, or use task 'regression'"
+                f"'{self.name}' holds only one class ('{only}') in {self.n} examples: "
+                "use more examples, or use task 'regression'"
             )
 
     @property
@@ -299,12 +299,12 @@ class SequenceDataset(Examples):
             )
         if y.ndim != 3 or y.shape[1] != x.shape[1] or y.size == 0:
             raise InputError(
-                f"the targets of '{self.name}' must have shape ({len(x)}, {x.shape[1]}, k), one target a step, "
+                f"the targets of '{self.name}' must have shape ({len(x)}, {x.shape[1]}, k), one target for each step, "
                 f"got {y.shape}: repeat a label at every step, or use `from_labels`"
             )
         if self.task == "binary" and y.shape[2] != 1:
             raise InputError(
-                f"binary targets of '{self.name}' must have one output a step, got {y.shape[2]}: "
+                f"binary targets of '{self.name}' must have one output at each step, got {y.shape[2]}: "
                 "use task 'multiclass', or keep one column"
             )
         if self.task != "regression" and (y != y[:, -1:, :]).any():

@@ -52,7 +52,7 @@ def fit(
         if table.width == 1 and table.place == "line":
             raise InputError(f"{table.source} has one column: give at least one input column and a target column")
         raise InputError(
-            f"{table.source} has {len(table.rows)} rows and {table.width} columns: give one row an example, "
+            f"{table.source} has {len(table.rows)} rows and {table.width} columns: give one row for each example, "
             "at least one input column and a target"
         )
     problems: list[str] = []

@@ -35,7 +35,7 @@ def as_table(
     except ValueError:
         array = np.empty(0)
     if array.ndim != 2:
-        raise InputError(f"{name} is an array of shape {array.shape}: give two axes, one row an example")
+        raise InputError(f"{name} is an array of shape {array.shape}: give two axes, one row for each example")
     return from_array(array, name)
 
 
@@ -101,8 +101,7 @@ def as_pandas(source: Any) -> Any:
         return frame.to_arrow().to_pandas(integer_object_nulls=True)
     except (TypeError, ImportError, AttributeError) as error:
         raise InputError(
-            f"a table was asked for and {what} came, which cannot be read as one ({error}): "
-            "give a pandas frame, a file or an array"
+            f"{what} cannot be read as a table ({error}): give a pandas frame, a file or an array"
         ) from None
 
 
@@ -128,7 +127,7 @@ def read_parquet(path: Path) -> Table:
         frame = pq.read_table(path).to_pandas(integer_object_nulls=True, ignore_metadata=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = plain(" ".join(str(error).split()))[:120]
-        raise InputError(f"{plain(path.name)} is damaged or no Parquet file ({reason}): write it again") from None
+        raise InputError(f"{plain(path.name)} is damaged or not a Parquet file ({reason}): write it again") from None
     return from_frame(frame, path.name)
 
 

@@ -79,7 +79,7 @@ def two_classes(
         raise InputError(
             f"'two_classes' with d={d} and mu={mu} allows separations up to {2 * shrink:.4g}, got "
             f"{separation:g}: "
-            "take a smaller separation or mu, or a larger d"
+            "use a smaller separation or mu, or a larger d"
         )
     if labels == "linear":
         u, y = _slab(rng, n, size, apart / 2)
@@ -295,7 +295,7 @@ def _separated(rng: np.random.Generator, n: int, d: int, separation: float, who:
         raise InputError(
             f"'{who}' cannot place {n} points {separation * scale:g} apart: disjoint caps leave room "
             "for at most "
-            f"{int(bound)} points in that dimension, so take fewer points, a smaller separation or a "
+            f"{int(bound)} points in that dimension, so use fewer points, a smaller separation or a "
             "larger dimension"
         )
     x = np.empty((n, d))
@@ -308,7 +308,7 @@ def _alternating(rng: np.random.Generator, n: int, d: int, separation: float) ->
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     x = np.empty((n, d))
     if d == 1 and separation < 2 * (1 - 1e-12):
-        raise InputError("'two_classes' on two points only (d too small) has separation 2: take a larger d")
+        raise InputError("'two_classes' on two points only (d too small) has separation 2: use a larger d")
     x[:2] = _pair(rng, d, separation)
     return _fill(rng, x, y, 1 - min(separation, 2.0) ** 2 / 2 - _SLACK, "two_classes", separation), y
 
@@ -340,7 +340,7 @@ def _fill(
         if failures == _TRIES:
             raise InputError(
                 f"'{who}' placed {done} of {n} points {separation:g} apart and found no room in "
-                f"{_TRIES * len(batch)} more draws: take fewer points, a smaller separation, a larger "
+                f"{_TRIES * len(batch)} more draws: use fewer points, a smaller separation, a larger "
                 "dimension" + (" or labels='linear'" if who == "two_classes" else "")
             )
     return x
@@ -352,7 +352,7 @@ def _slab(rng: np.random.Generator, n: int, d: int, rho: float) -> tuple[np.ndar
     $1 - x_1^2$ of a uniform unit vector is Beta$((d-1)/2, 1/2)$; it is drawn below $1 - \rho^2$.
     """
     if d < 2:
-        raise InputError("points on two sides of a slab need d >= 2 (d >= 3 with `mu`): take a larger d")
+        raise InputError("points on two sides of a slab need d >= 2 (d >= 3 with `mu`): use a larger d")
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     cap = betainc((d - 1) / 2, 0.5, (1 - rho) * (1 + rho))
     rest = betaincinv((d - 1) / 2, 0.5, cap * rng.uniform(size=n))

@@ -130,7 +130,9 @@ def label_names(raw: np.ndarray) -> np.ndarray:
 def _as_labels(labels: Any, name: str) -> np.ndarray:
     raw: Any = np.asarray(labels)
     if raw.ndim == 0:
-        raise InputError(f"the labels of '{name}' must be one a row, got the single value {labels!r}")
+        raise InputError(
+            f"the labels of '{name}' must be an array with one for each row, got the single value {labels!r}"
+        )
     if raw.dtype.kind == "O":
         for row, value in enumerate(raw.ravel()):
             if value is None or value != value or not isinstance(value, str | int | float | np.generic):
@@ -167,7 +169,8 @@ def _decide(raw: np.ndarray, order: tuple[str, ...], task: str, name: str) -> Ta
     if task == "auto":
         if text and len(order) > max(MOST_CLASSES, len(raw) // 2):
             raise InputError(
-                f"the target of '{name}' holds {len(order)} different texts in {len(raw)} rows, which is no class: "
+                f"the target of '{name}' holds {len(order)} different texts in {len(raw)} rows, too many for "
+                "classes: "
                 "choose the target column with `target`"
             )
         if len(order) == 2:
@@ -210,7 +213,7 @@ def _first(names: np.ndarray, order: tuple[str, ...], task: Task, limit: int, na
     share = limit // len(order)
     if share == 0:
         raise InputError(
-            f"`limit` is {limit} and '{name}' has {len(order)} classes: keep at least one example a class, "
+            f"`limit` is {limit} and '{name}' has {len(order)} classes: keep at least one example of each class, "
             "or fewer `classes`"
         )
     return np.sort(np.concatenate([np.flatnonzero(names == one)[:share] for one in order]))
@@ -221,7 +224,7 @@ def _targets_as_given(
 ) -> AnyDataset:
     if raw.dtype.kind == "U" or task not in ("auto", "regression") or classes is not None:
         raise InputError(
-            f"the labels of '{name}' have shape {raw.shape}: classification needs one label an example, "
+            f"the labels of '{name}' have shape {raw.shape}: classification needs one label for each example, "
             "so give an array of one axis"
         )
     if limit is not None:

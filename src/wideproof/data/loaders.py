@@ -157,7 +157,7 @@ def _from_file(path: Path, how: _Treatment) -> _Raw:
             raise InputError(f"{shown} is a directory: name one file in it ({suffixes})")
         if not _exists(str(path)):
             raise InputError(
-                f"{shown} is no file here: give a path ({suffixes}), a bundled name "
+                f"there is no file {shown}: give a path ({suffixes}), a bundled name "
                 f"({', '.join(BUNDLED)}) or a generator ({', '.join(GENERATORS)})"
             )
         suffix = path.suffix.lower()
@@ -186,7 +186,7 @@ def _from_memory(source: Any, how: _Treatment, name: str) -> _Raw:
     if is_frame(source):
         return _from_table(as_table(source, name=name), how)
     raise InputError(
-        f"data was asked for and {type(source).__name__} came: give a file, a frame, a pair (X, y), a bundled name "
+        f"data cannot be read from {type(source).__name__}: give a file, a frame, a pair (X, y), a bundled name "
         "or a generator"
     )
 
@@ -222,7 +222,7 @@ def _kind(x: np.ndarray, what: str) -> Kind:
     if x.ndim == 2:
         return "vectors"
     if x.ndim < 2:
-        raise InputError(f"{what} holds inputs of shape {x.shape}: give one row an example")
+        raise InputError(f"{what} holds inputs of shape {x.shape}: give one row for each example")
     raise InputError(
         f"{what} holds inputs of shape {x.shape}: say what they are with `kind`, 'images' (n, channels, pixels) "
         "or 'sequences' (n, length, features)"
@@ -238,7 +238,8 @@ def _shaped(x: np.ndarray, kind: Kind, name: str) -> np.ndarray:
     side = round(x.shape[1] ** 0.5)
     if side * side != x.shape[1]:
         raise InputError(
-            f"'{name}' has {x.shape[1]} columns, which is no square image: store an array (n, channels, pixels) in .npz"
+            f"'{name}' has {x.shape[1]} columns, which is not a square image: "
+            "store an array (n, channels, pixels) in .npz"
         )
     return x.reshape(len(x), side, side)
 

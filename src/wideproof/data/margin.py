@@ -99,7 +99,7 @@ def _require_sphere(x: np.ndarray, y: np.ndarray, features: int) -> None:
     if not off.max() <= UNIT_TOLERANCE:
         raise InputError(f"the margin needs unit inputs, row {int(off.argmax())} has another norm: prepare with `unit`")
     if features < 2:
-        raise InputError(f"the margin needs at least 2 random features, got {features}: take some thousands")
+        raise InputError(f"the margin needs at least 2 random features, got {features}: use several thousand")
 
 
 def _antithetic(rng: np.random.Generator, count: int, d: int) -> np.ndarray:

@@ -116,7 +116,7 @@ def apply(preparation: Sequence[Step], x: object) -> np.ndarray:
         if _shape_text(result.shape[1:]) != wanted:
             raise InputError(
                 f"`{step.name}` was fitted on inputs of shape {wanted}, got a batch of shape {result.shape}: "
-                "give new points with the columns of the training data, one a row"
+                "give new points with the columns of the training data, one in each row"
             )
         result = recipe.inputs(step, result)
     return result
@@ -142,7 +142,7 @@ def parse_steps(steps: str | Sequence[str]) -> list[tuple[str, str]]:
         found = re.fullmatch(r"([\w-]+)\s*(?:\(\s*([^()]*?)\s*\))?", part)
         name = found[1].replace("-", "_") if found else ""
         if found is None or name not in _RECIPES:
-            raise InputError(f"'{part}' is no preparation step: use {', '.join(_RECIPES)}, separated by commas")
+            raise InputError(f"'{part}' is not a preparation step: use {', '.join(_RECIPES)}, separated by commas")
         parsed.append((name, found[2] or ""))
     return parsed
 
@@ -301,7 +301,7 @@ def _fit_binarize(data: AnyDataset, argument: str) -> Step:
         raise InputError(f"`binarize` needs more than two classes, '{data.name}' is {data.task}: leave it out")
     if not argument or label_name(argument) not in names:
         raise InputError(
-            f"`binarize` needs one class of '{data.name}', got '{argument}': take one of {', '.join(names)}"
+            f"`binarize` needs one class of '{data.name}', got '{argument}': use one of {', '.join(names)}"
         )
     chosen = label_name(argument)
     return Step("binarize", (("class", chosen), ("column", names.index(chosen))))

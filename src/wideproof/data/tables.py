@@ -126,7 +126,7 @@ def target_position(target: str | int | None, names: Sequence[str] | None, width
         raise InputError(f"the target of {file} must be a name or a position, got {plain(repr(target))}")
     if not -width <= target < width:
         raise InputError(
-            f"{file} has {width} columns, the target was asked at position {target}: take 0 to {width - 1}"
+            f"{file} has {width} columns, so there is no target at position {target}: use 0 to {width - 1}"
         )
     return int(target) % width
 
@@ -141,7 +141,7 @@ def _decoded(raw: bytes, name: str) -> str:
         if "\0" in text:
             break
         return text.replace("\r\n", "\n").replace("\r", "\n")
-    raise InputError(f"{name} is no text (it holds zero bytes or half characters): save it as UTF-8, or use .npz")
+    raise InputError(f"{name} is not text (it holds zero bytes or broken characters): save it as UTF-8, or use .npz")
 
 
 def _separator(text: str, tabs: bool) -> str:
@@ -189,7 +189,7 @@ def _cut(text: str, separator: str, name: str) -> tuple[Any, np.ndarray]:
         text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
     first = next(iter(_first_rows(text[:200_000], separator)), None)
     if first is None:
-        raise InputError(f"{name} is empty: give a table with one example a row")
+        raise InputError(f"{name} is empty: give a table with one row for each example")
     width = len(first)
     wider = width + min(_SPARE, max(0, 1 + max(line.count(separator) for line in text.split("\n")) - width))
     try:

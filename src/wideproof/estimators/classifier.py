@@ -93,7 +93,7 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NTKClassifier:
         """Fit to inputs `n x d` and labels of any kind."""
         if self.method not in METHODS:
-            raise InputError(f"method is 'ridge' or 'svc', got {self.method!r}")
+            raise InputError(f"method must be 'ridge' or 'svc', got {self.method!r}")
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         used, weight = used_rows(self, X, sample_weight)

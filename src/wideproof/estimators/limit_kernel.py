@@ -64,11 +64,15 @@ class LimitKernel:
 
     def __post_init__(self) -> None:
         if self.network not in NETWORKS:
-            raise InputError(f"network is one of those that take vectors, {', '.join(NETWORKS)}; got {self.network!r}")
+            raise InputError(
+                f"network must be one of those that take vectors, {', '.join(NETWORKS)}; got {self.network!r}"
+            )
         if self.kernel not in KERNELS:
-            raise InputError(f"kernel is 'ntk' or 'nngp', got {self.kernel!r}")
+            raise InputError(f"kernel must be 'ntk' or 'nngp', got {self.kernel!r}")
         if self.kernel == "nngp" and self.fixed_layers:
-            raise InputError(f"in the covariance nothing is trained: fixed_layers is 0 there, got {self.fixed_layers}")
+            raise InputError(
+                f"in the covariance nothing is trained: fixed_layers must be 0 there, got {self.fixed_layers}"
+            )
         _ = self.names  # an unknown activation, a depth of 0 or too many fixed layers are found here
 
     def built(self, input_dim: int) -> Network:
@@ -77,7 +81,7 @@ class LimitKernel:
         if self.network in ("fully-connected", "residual"):
             options["activation"] = self.activation
         elif self.activation != "relu":
-            raise InputError(f"{self.network} has ReLU units: take activation='relu', or another network")
+            raise InputError(f"{self.network} has ReLU units: use activation='relu', or another network")
         return build(self.network, (input_dim,), (), **options)
 
     @property

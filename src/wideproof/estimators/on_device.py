@@ -53,15 +53,15 @@ def largest_matrix(memory: int) -> int:
 def is_wanted(device: str, n: int) -> bool:
     """Return whether the matrix of n examples belongs on the device; `"gpu"` insists on one that is there and fits."""
     if device not in DEVICES:
-        raise InputError(f"device is one of {', '.join(DEVICES)}; got {device!r}")
+        raise InputError(f"device must be one of {', '.join(DEVICES)}; got {device!r}")
     memory = device_memory()
     if device == "gpu" and not memory:
-        raise InputError("device='gpu' needs a JAX that sees one, and this one sees none: take device='auto'")
+        raise InputError("device='gpu' needs a JAX that sees one, and this one sees none: use device='auto'")
     fits = n <= largest_matrix(memory)
     if device == "gpu" and not fits:
         raise InputError(
             f"the matrix of {n:,} examples takes {8 * n * n / 1e9:.0f} GB, and this device has room for that of "
-            f"{largest_matrix(memory):,}: take fewer examples, or solver='cg'"
+            f"{largest_matrix(memory):,}: use fewer examples, or solver='cg'"
         )
     return device != "cpu" and memory > 0 and fits and (device == "gpu" or n >= LEAST)
 
@@ -209,7 +209,7 @@ def factor(kernel: LimitKernel, x: np.ndarray, root: np.ndarray, ridge: float, t
     if not bool(jnp.isfinite(found[-1, -1])):
         raise InputError(
             f"the kernel matrix plus ridge {ridge:.3g} is singular to working precision (inputs that nearly agree): "
-            "take a larger ridge, or ridge='loo'"
+            "use a larger ridge, or ridge='loo'"
         )
     return Factored(found, cut, len(x))
 

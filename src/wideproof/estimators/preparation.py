@@ -42,9 +42,9 @@ def fit_preparation(kind: str | None, bias: float, x: np.ndarray, weight: np.nda
            [0.7071, 0.7071]])
     """
     if kind not in PREPARATIONS:
-        raise InputError(f"preparation is 'sphere', 'standardize' or None, got {kind!r}")
+        raise InputError(f"preparation must be 'sphere', 'standardize' or None, got {kind!r}")
     if not (math.isfinite(bias) and bias >= 0):
-        raise InputError(f"bias is a number >= 0, got {bias!r}")
+        raise InputError(f"bias must be a number >= 0, got {bias!r}")
     d = x.shape[1]
     if kind is None:
         return Preparation(np.zeros(d), np.ones(d), bias, False)

@@ -159,7 +159,7 @@ def fit_ridge(
     On a GPU the matrix stays there, if it fits into its memory.
     """
     if solver not in SOLVERS:
-        raise InputError(f"solver is one of {', '.join(SOLVERS)}; got {solver!r}")
+        raise InputError(f"solver must be one of {', '.join(SOLVERS)}; got {solver!r}")
     n, rng = len(data.x), rng or np.random.RandomState(0)
     there = solver in ("auto", "cholesky") and on_device.is_wanted(device, n)
     if solver == "auto":
@@ -192,7 +192,7 @@ def fit_ridge(
         if iterations == MOST_STEPS:
             warnings.warn(
                 f"conjugate gradients stopped after {iterations} steps; predictions are off by at most {error:.2g} "
-                "times the root of k(x, x): take a larger ridge, or a larger rank",
+                "times the root of k(x, x): use a larger ridge, or a larger rank",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -213,7 +213,7 @@ def _choose(
     """Return the ridge, the errors it was chosen by, and the matrix that this took."""
     grid = None if isinstance(ridge, str) else np.asarray(ridge, float)
     if (grid is None and ridge != "loo") or (grid is not None and not (np.isfinite(grid).all() and (grid >= 0).all())):
-        raise InputError(f"ridge is a number >= 0, several of them, or 'loo'; got {ridge!r}")
+        raise InputError(f"ridge must be a number >= 0, several of them, or 'loo'; got {ridge!r}")
     if grid is not None and grid.ndim == 0:
         return float(grid), None, None
     some, most = data, MOST_LEFT_OUT_THERE if there else MOST_LEFT_OUT

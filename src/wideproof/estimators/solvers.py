@@ -40,7 +40,7 @@ def solve_cholesky(matrix: np.ndarray, ridge: float, y: np.ndarray) -> np.ndarra
     if not factor(matrix):
         raise InputError(
             f"the kernel matrix plus ridge {ridge:.3g} is singular to working precision (inputs that nearly agree): "
-            "take a larger ridge, or ridge='loo'"
+            "use a larger ridge, or ridge='loo'"
         )
     half = scipy.linalg.solve_triangular(matrix, y, lower=True, check_finite=False)
     return scipy.linalg.solve_triangular(matrix, half, lower=True, trans=1, check_finite=False)
@@ -79,7 +79,7 @@ def solve_iteratively(
 ) -> Solved:
     """Take at most `most` conjugate-gradient steps from the Nyström answer, every column of `y` on its own."""
     if not ridge > 0:
-        raise InputError(f"conjugate gradients and Nyström need a ridge > 0, got {ridge}: take solver='cholesky'")
+        raise InputError(f"conjugate gradients and Nyström need a ridge > 0, got {ridge}: use solver='cholesky'")
     beta = approximation.solve(ridge, y)
     residual = y - product(beta) - ridge * beta
     wanted = tolerance * np.linalg.norm(y, axis=0)

@@ -66,7 +66,7 @@ class WideNet(BaseEstimator):
         """Train on targets `n x outputs` and set what training leaves behind."""
         recipe = self._recipe(len(x))
         if self.certify and (self.loss != "squared" or self.precision != "float64"):
-            raise InputError("certify=True is about the squared loss in float64: take loss='squared', 'float64'")
+            raise InputError("certify=True is about the squared loss in float64: use loss='squared', 'float64'")
         self.preparation_ = fit_preparation(self.preparation, self.bias, x, np.ones(len(x)))
         targets = y[:, 0] if y.shape[1] == 1 else y
         data = Dataset(self.preparation_(x), targets, task, "the training data")
@@ -93,7 +93,9 @@ class WideNet(BaseEstimator):
 
     def _options(self) -> dict[str, object]:
         if self.network not in NETWORKS:
-            raise InputError(f"network is one of those that take vectors, {', '.join(NETWORKS)}; got {self.network!r}")
+            raise InputError(
+                f"network must be one of those that take vectors, {', '.join(NETWORKS)}; got {self.network!r}"
+            )
         options: dict[str, object] = {"width": self.width, "depth": self.depth}
         if self.network in ("fully-connected", "residual"):
             options["activation"] = self.activation

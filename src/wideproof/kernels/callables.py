@@ -115,7 +115,7 @@ def count_outputs(function: Callable[..., Any], batched: bool, state: Any, x: An
         if found.dtype != dtype:
             raise InputError(
                 f"in {dtype} the function returns {found.dtype}, so it rounds inside: let it compute in the dtype of "
-                "its parameters" + (", or take precision='float32'" if found.dtype == np.float32 else "")
+                "its parameters" + (", or use precision='float32'" if found.dtype == np.float32 else "")
             )
         if count is not None and found.shape[:1] != (count,):
             raise InputError(

@@ -251,7 +251,7 @@ def _checked(**columns: ArrayLike) -> list[np.ndarray]:
         if not np.all((array >= 0) & (array <= top) & np.isfinite(array)):
             wanted = "an angle in [0, pi]" if name == "theta" else "a finite variance of at least 0"
             bad = array[~((array >= 0) & (array <= top) & np.isfinite(array))].flat[0]
-            raise InputError(f"{name} is {wanted}, got {bad!r}")
+            raise InputError(f"{name} must be {wanted}, got {bad!r}")
     return list(arrays)
 
 

@@ -92,7 +92,7 @@ class Prediction:
     def advice(self) -> str:
         """What to know before running it, in one sentence; empty if nothing."""
         if self.step >= self.stable_step:
-            return f"step size {self.step:.3g} is not below {self.stable_step:.3g}, so this diverges: take half of that"
+            return f"step size {self.step:.3g} is not below {self.stable_step:.3g}, so this diverges: use half of that"
         if self.limit_loss > _ROUNDING * float(self.loss(0)):
             return (
                 f"the loss cannot fall below {self.limit_loss:.3g}: part of the residual lies where the Gram matrix is "
@@ -236,7 +236,7 @@ def predict(
     Examples
     --------
     >>> predict(np.eye(2), np.ones(2), 0.0, step=3.0).advice
-    'step size 3 is not below 2, so this diverges: take half of that'
+    'step size 3 is not below 2, so this diverges: use half of that'
     """
     y, e, step, scale = _as_problem(gram, targets, start, step, scale)
     eigen = spectrum(gram, method="dense", vectors=True) if eigen is None else eigen
@@ -310,7 +310,9 @@ def sgd(
     course = predict(gram, targets, start, step, scale=scale, eigen=eigen)
     n, width = len(course.targets), len(g) // len(course.targets)
     if not 1 <= batch <= n or steps < 0:
-        raise InputError(f"batch is between 1 and {n} examples and steps >= 0, got batch {batch} and {steps} steps")
+        raise InputError(
+            f"batch must be between 1 and {n} examples and steps >= 0, got batch {batch} and {steps} steps"
+        )
     e = course.residual(0).reshape(len(g), -1)
     single = batch / n
     both = single if batch == n else batch * (batch - 1) / (n * (n - 1))
@@ -426,14 +428,14 @@ def _as_problem(
         raise InputError("targets and start are finite numbers: look for NaN in them")
     for name, value in (("step", step), ("scale", scale)):
         if not (math.isfinite(value) and value > 0):
-            raise InputError(f"{name} is a number > 0, got {value}")
+            raise InputError(f"{name} must be a number > 0, got {value}")
     return y, (y - u).reshape(rows, -1), float(step), float(scale)
 
 
 def _as_steps(k: ArrayLike) -> np.ndarray:
     steps = np.asarray(k, np.float64)
     if not ((steps >= 0) & (np.isinf(steps) | (steps == np.floor(steps)))).all():
-        raise InputError(f"k is a number of steps 0, 1, 2, ... or infinity, got {k}")
+        raise InputError(f"k must be a number of steps 0, 1, 2, ... or infinity, got {k}")
     return steps
 
 

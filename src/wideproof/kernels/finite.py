@@ -222,12 +222,12 @@ def _rounding(kernel: FiniteKernel, matrix: AnyArray, precision: str, symmetric:
 def require_precision(precision: str) -> np.dtype:
     """Check the name of the arithmetic against the device, and return its dtype."""
     if precision not in ROUNDOFF:
-        raise InputError(f"precision is one of {', '.join(ROUNDOFF)}, got {precision!r}")
+        raise InputError(f"precision must be one of {', '.join(ROUNDOFF)}, got {precision!r}")
     if precision == "tf32":
         if jax.default_backend() != "gpu":
             raise InputError(
                 f"precision 'tf32' names the products of an NVIDIA GPU; this computation runs on "
-                f"{jax.default_backend()}: take 'float32'"
+                f"{jax.default_backend()}: use 'float32'"
             )
         return np.dtype("float32")
     return as_dtype(precision)

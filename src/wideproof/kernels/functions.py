@@ -115,7 +115,7 @@ def gram(
     with jax.default_matmul_precision("tensorfloat32" if precision == "tf32" else "highest"):
         outputs = {count_outputs(function, batched, state, side, dtype) for side in sides}
         if len(outputs) > 1:
-            raise InputError(f"x and other have {outputs} outputs an example: give examples of one shape")
+            raise InputError(f"x and other have {outputs} outputs for each example: give examples of one shape")
         kernel = FunctionKernel(function, batched, leaves, outputs.pop(), by_weight, str(dtype))
         kernel, free = within(kernel, state, sides, default_memory() if memory is None else memory)
         for side in sides:
@@ -142,7 +142,7 @@ def rounding(terms: int, precision: str) -> float:
     """
     unit = ROUNDOFF["float32" if precision == "tf32" else precision]
     if terms * unit > 0.25:
-        raise InputError(f"sums of {terms} terms are more than {precision} can bound: take precision='float64'")
+        raise InputError(f"sums of {terms} terms are more than {precision} can bound: use precision='float64'")
     gamma = terms * unit / (1 - terms * unit) + (4 * ROUNDOFF["tf32"] if precision == "tf32" else 0)
     return gamma / (1 - gamma)
 
@@ -180,7 +180,7 @@ def _require_values(kernel: FunctionKernel, state: Any, x: Any) -> None:
     if not off <= MIXED * float(np.abs(alone[two]).max()) + math.sqrt(np.finfo(kernel.precision).eps):
         raise InputError(
             f"the outputs of examples {two[0]} and {two[1]} change by {off:.3g} when they are in one batch: each must "
-            "depend on its example alone, so take batch normalization in evaluation mode, and no dropout"
+            "depend on its example alone, so use batch normalization in evaluation mode, and no dropout"
         )
 
 

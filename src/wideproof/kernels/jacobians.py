@@ -120,7 +120,7 @@ def within(kernel: FunctionKernel, state: Any, sides: list[Any], memory: int) ->
         count = sum(size for *_, size in kernel.leaves)
         raise InputError(
             f"memory={memory} bytes is too small: the gradients of {kernel.outputs} outputs by {count} parameters take "
-            f"{example} for one example, and a pair of examples needs {passes + tile}; give at least that, or take "
+            f"{example} for one example, and a pair of examples needs {passes + tile}; give at least that, or use "
             "fewer parameters by `names`"
         )
     chunk = max(1, min(memory // SHARE, memory - tile) // passes)

@@ -228,7 +228,7 @@ def spectrum(
     a = np.asarray(gram)
     precision = gram.precision if isinstance(gram, Gram) else ("float32" if a.dtype == np.float32 else "float64")
     if method not in ("auto", "dense", "lanczos"):
-        raise InputError(f"the method is 'auto', 'dense' or 'lanczos', got {method!r}")
+        raise InputError(f"the method must be 'auto', 'dense' or 'lanczos', got {method!r}")
     if a.ndim != 2 or a.shape[0] != a.shape[1] or not a.size:
         raise InputError(f"a spectrum needs a square matrix, got shape {a.shape}: give the Gram matrix of one data set")
     if a.dtype not in (np.float32, np.float64):
@@ -236,13 +236,13 @@ def spectrum(
     if error is None and isinstance(gram, Gram):
         error = gram.error
     if error is not None and not error >= 0:
-        raise InputError(f"error bounds a norm, so it is a number >= 0, got {error}")
+        raise InputError(f"error bounds a norm, so it must be a number >= 0, got {error}")
     n = len(a)
     x = None if points is None else _as_points(points, n)
     size = _measure(a, error)
     dense = method == "dense" or n < 3 or (method == "auto" and (n <= LARGE or vectors))
     if vectors and not dense:
-        raise InputError("Lanczos finds two eigenvectors of them all: take method='dense' for vectors=True")
+        raise InputError("Lanczos finds only two eigenvectors: use method='dense' for vectors=True")
     w = v = None
     if dense:
         smallest, largest, bottom, w, v = _dense(a, size, vectors)

@@ -46,7 +46,7 @@ def _entries(opened: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         if name not in found:
             raise InputError(f"this .zip holds no certificate: {name} is missing")
     if any(entry.compress_type not in PACKED for entry in found.values()):
-        raise InputError("this .zip is packed in a way that is not read here: pack it with deflate")
+        raise InputError("this .zip uses a compression that is not supported: pack it with deflate")
     if sum(entry.file_size for entry in found.values()) > MOST:
         raise InputError(_too_large())
     return found

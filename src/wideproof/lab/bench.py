@@ -159,7 +159,7 @@ class Bench:
     def _set_pace(self, command: Mapping[str, Any]) -> None:
         pace = float(command.get("pace", 0))
         if not 0 <= pace <= 1e9:
-            raise InputError(f"the pace is a number of steps a second, or 0 for as fast as it goes, got {pace}")
+            raise InputError(f"the pace must be a number of steps per second, or 0 for as fast as possible, got {pace}")
         self.pace, self._credit, self._paced = pace, 0.0, time.perf_counter()
 
     def _steer(self, command: Mapping[str, Any]) -> None:

@@ -67,7 +67,7 @@ async def output_of(request: Request, seconds: float, *arguments: str) -> tuple[
             if reading in done:
                 return await process.wait(), reading.result()
             if leaving in done:
-                raise JobError("nobody waits for the answer any more")
+                raise JobError("the answer is no longer needed")
             raise JobError(f"it was stopped after {seconds:.0f} seconds")
         finally:
             for task in (reading, leaving):

@@ -78,7 +78,7 @@ async def asked(request: Request) -> tuple[str, int, list[str]]:
     async for part in request.stream():
         body += part
         if len(body) > MOST_BODY:
-            raise InputError("that is too much to measure at once")
+            raise InputError("this is too much to measure at once")
     try:
         given = json.loads(body)
         study, seed, names = given["study"], given["seed"], given["names"]

@@ -44,7 +44,9 @@ def serve(
     except ImportError as error:
         raise InputError(f"the lab needs {error.name}, which is not installed: pip install 'wideproof[lab]'") from None
     if not 0 <= port < 2**16:
-        raise InputError(f"a port is a number from 0 (a free one) to 65535, got {port}: choose another one with --port")
+        raise InputError(
+            f"a port must be a number from 0 (a free one) to 65535, got {port}: choose another one with --port"
+        )
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

@@ -116,10 +116,10 @@ def raw_data(asked: DataSettings, kind: str, uploads: Path | None = None, given:
         numbers = [int(c) if c.isdigit() else c for c in classes] if classes else None
         return load(asked.name, classes=numbers, limit=asked.n, kind=own)  # pyright: ignore[reportArgumentType]
     if uploads is None or not re.fullmatch(r"[0-9a-f]{16}", asked.name):
-        raise InputError("this file is not here any more: drop it onto the page again")
+        raise InputError("this file is no longer available: drop it onto the page again")
     found = [path for path in sorted(uploads.glob(f"{asked.name}*")) if path.suffix in FILES]
     if not found:
-        raise InputError("this file is not here any more: drop it onto the page again")
+        raise InputError("this file is no longer available: drop it onto the page again")
     own = None if kind == "vectors" else kind
     name = found[0].stem.partition("-")[2] or "table"
     return load(found[0], asked.target or None, classes=classes, limit=asked.n, kind=own, name=name)  # pyright: ignore[reportArgumentType]
@@ -142,7 +142,7 @@ def _check_size(generator: str) -> None:
     sizes = {key: int(text) for key, text in re.findall(r"(\w+)\s*=\s*(\d{1,18})\d*\s*(?:,|$)", generator)}
     numbers = math.prod(max(1, size) for key, size in sizes.items() if key != "seed")
     if sizes.get("n", 0) > MOST_EXAMPLES or numbers > MOST_NUMBERS:
-        raise InputError(f"the bench takes at most {MOST_EXAMPLES} examples and {MOST_NUMBERS} numbers: take fewer")
+        raise InputError(f"the bench takes at most {MOST_EXAMPLES} examples and {MOST_NUMBERS} numbers: use fewer")
 
 
 def usual_preparation(data: AnyDataset, asked: DataSettings, network: str) -> str:
@@ -192,7 +192,7 @@ def build_network(asked: NetworkSettings, data: AnyDataset, given: Given | None 
         )
     weights = sum(math.prod(law.shape) for law in network.laws().values())
     if weights > MOST_WEIGHTS:
-        raise InputError(f"the bench takes at most {MOST_WEIGHTS:,} weights, got {weights:,}: take it narrower")
+        raise InputError(f"the bench takes at most {MOST_WEIGHTS:,} weights, got {weights:,}: make it narrower")
     return network
 
 

@@ -224,7 +224,7 @@ class View(anywidget.AnyWidget):
     def _keep(self, command: Mapping[str, Any]) -> None:
         place = next((path for path in self._work.glob("proofs/*") if path.name == command.get("folder")), None)
         if place is None:
-            self._tell(frame("error", text="there is no such proof any more"))
+            self._tell(frame("error", text="this proof is no longer there"))
             return
         try:
             kept = keep(place, self._folder)

@@ -265,7 +265,7 @@ def separability(vectors: ArrayLike) -> float:
     """
     rows = np.asarray(vectors, float)
     if len(rows) < 2:
-        raise ValueError("separability is of two vectors or more")
+        raise ValueError("separability needs at least two vectors")
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     rest = rows[:, None] - np.einsum("im,jm->ij", rows, units)[..., None] * units[None]
     apart = np.linalg.norm(rest, axis=-1)

@@ -48,7 +48,7 @@ class Described(Network):
 
     def __post_init__(self) -> None:
         if self.description.columns or self.description.times:
-            raise InputError("a network of one's own has one row per unit in its weights, and reads no sequences")
+            raise InputError("a network of your own needs one row per unit in its weights, and cannot read sequences")
         shapes = {name: law.shape for name, law in self.starts}
         missing = set(self.description.weights) ^ set(shapes)
         if missing:

@@ -104,7 +104,7 @@ class SignedNetwork(Network):
         if width % 2:
             raise InputError(
                 f"{self.name} needs an even width, since half of the fixed output signs are +1 and half -1; "
-                f"got {width}: take {width + 1}"
+                f"got {width}: use {width + 1}"
             )
 
 

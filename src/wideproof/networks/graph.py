@@ -63,7 +63,7 @@ class Node:
 
     def __post_init__(self) -> None:
         if not 0 <= self.scale < math.inf:
-            raise InputError(f"the scale of a layer is a number of at least 0, got {self.scale}")
+            raise InputError(f"the scale of a layer must be a number of at least 0, got {self.scale}")
 
     def run(self, linear: Linear, values: Mapping[int, Array]) -> Array:
         """Return the value of the node."""
@@ -153,7 +153,7 @@ class Graph:
             raise InputError(f"the read-out is applied to one layer that is there, got {self.sites}")
         for name in self.weights:
             if not (re.fullmatch(r"[^\s,;()]{1,120}", name) and name.isascii() and name.isprintable()):
-                raise InputError(f"a weight is called {name!r}: take letters, digits and marks such as . _ / : only")
+                raise InputError(f"a weight is called {name!r}: use letters, digits and marks such as . _ / : only")
         known = set(self.weights)
         unknown = [name for name in self.trained if name not in known]
         if unknown or not self.trained or len(set(self.trained)) < len(self.trained):

@@ -114,7 +114,7 @@ class ConvResidual(SmoothNetwork):
         if self.filter_size % 2 == 0:
             raise InputError(
                 f"conv-residual needs an odd filter_size, since the paper leaves the padding of even windows open; "
-                f"got {self.filter_size}: take {self.filter_size + 1}"
+                f"got {self.filter_size}: use {self.filter_size + 1}"
             )
         _require_scale(self, "c_res", self.c_res)
         require_groups(self, self.trained)
@@ -173,7 +173,7 @@ class ResidualReLU(SignedNetwork):
         require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth)
         self.require_balanced()
         if self.residual_scale is not None and not (math.isfinite(self.residual_scale) and self.residual_scale >= 0):
-            raise InputError(f"residual-relu needs residual_scale >= 0, got {self.residual_scale}: take 1/L or less")
+            raise InputError(f"residual-relu needs residual_scale >= 0, got {self.residual_scale}: use 1/L or less")
         require_groups(self, self.trained)
 
     @property

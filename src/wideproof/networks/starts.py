@@ -32,7 +32,7 @@ def written(start: str) -> str:
     except ValueError:
         scale = math.nan
     if not 0 < scale < math.inf:
-        raise InputError(f"the start is normal, positive or positive(A) with a number A > 0, got {start!r}")
+        raise InputError(f"the start must be normal, positive or positive(A) with a number A > 0, got {start!r}")
     return f"{POSITIVE}({repr(scale).removesuffix('.0')})"
 
 
@@ -53,7 +53,7 @@ def require_positive_start(activation: Activation, outputs: int) -> None:
         raise InputError(f"the positive start is for fully-connected networks with one output, got {outputs} outputs")
     if activation.at_zero != 0 or activation.kinked:
         raise InputError(
-            f"the positive start needs a smooth activation that is 0 at 0, as tanh or erf, got {activation.name}"
+            f"the positive start needs a smooth activation that is 0 at 0, such as tanh or erf, got {activation.name}"
         )
 
 

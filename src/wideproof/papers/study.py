@@ -39,9 +39,9 @@ class Lab:
 
     def __init__(self, study: str = "quick", seed: int = 0) -> None:
         if study not in SIZES:
-            raise InputError(f"a study is {', '.join(SIZES)}; got {study!r}")
+            raise InputError(f"a study must be one of {', '.join(SIZES)}; got {study!r}")
         if seed < 0:
-            raise InputError(f"a seed is a whole number >= 0, got {seed}")
+            raise InputError(f"a seed must be a whole number >= 0, got {seed}")
         self.study: Size = study  # pyright: ignore[reportAttributeAccessIssue]
         self.seed = seed
         self._kept: dict[Hashable, Any] = {}

@@ -111,7 +111,7 @@ def candidates(
     smooth = [get_activation(name).name for name in _distinct(activations, "activations")]
     for depth in _distinct(depths, "depths"):
         if depth < 1:
-            raise InputError(f"a depth is a number of hidden layers >= 1, got {depth}")
+            raise InputError(f"a depth must be a number of hidden layers >= 1, got {depth}")
     for steps in preparations or ():
         parse_steps(steps)
     found = []
@@ -129,5 +129,5 @@ def candidates(
 
 def _distinct(given: Sequence, what: str) -> list:
     if isinstance(given, str) or not len(given):
-        raise InputError(f"{what} is a list of at least one choice, got {given!r}")
+        raise InputError(f"{what} must be a list of at least one choice, got {given!r}")
     return list(dict.fromkeys(given))

@@ -158,7 +158,7 @@ def plan(
     ('tanh', True)
     """
     if not (math.isfinite(target_loss) and target_loss > 0):
-        raise InputError(f"target_loss is a number > 0, got {target_loss}: take a small one, such as 1e-6")
+        raise InputError(f"target_loss must be a number > 0, got {target_loss}: use a small one, such as 1e-6")
     tell = progress or (lambda done, total, text: None)
     chosen = candidates(data, networks, activations, depths, preparations)
     data, notes = _thinned(data, most_rows)

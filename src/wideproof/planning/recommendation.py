@@ -99,7 +99,7 @@ def _width(tried: tuple[Measured, ...], seed: int) -> str:
     return (
         f"width {last.width} is as wide as was tried, and the drawn network (seed {seed}) has "
         f"{100 * last.share:.2g} % of the smallest eigenvalue of infinite width, less than half: expect more steps "
-        "than predicted, or take it wider"
+        "than predicted, or make it wider"
     )
 
 

@@ -211,7 +211,7 @@ def _with_scale(network: FullyConnected, data: AnyDataset, steps: str) -> FullyC
         groups = distinct(data)
         raise InputError(
             f"the positive start needs linearly independent inputs, and '{data.name}', prepared by "
-            f"{steps or 'nothing'}, has {groups.n} different ones of {data.input_shape[0]} entries: take fewer rows, "
+            f"{steps or 'nothing'}, has {groups.n} different ones of {data.input_shape[0]} entries: use fewer rows, "
             "or `lift` in the preparation"
         )
     return dataclasses.replace(network, start=f"{POSITIVE}({ROOM * least:.3g})")

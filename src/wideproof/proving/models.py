@@ -89,7 +89,7 @@ def certify_model(
             )  # fmt: skip
             return dataclasses.replace(made, folder=None)
     if targets not in ("auto", *CODINGS):
-        raise InputError(f"targets are auto, signs or one-hot, got {targets!r}")
+        raise InputError(f"targets must be auto, signs or one-hot, got {targets!r}")
     recipe = Recipe(steps=0, step_size="safe")
     job = Job(Path(folder), recipe, sharp, stage or (lambda text: None), None)
     folders.require_place(job.folder)

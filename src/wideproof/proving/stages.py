@@ -150,7 +150,7 @@ def prove(
 def _split(data: AnyDataset, share: float) -> tuple[AnyDataset, AnyDataset | None]:
     """Keep a share of the distinct inputs, with all their rows, out of the proof."""
     if not 0 <= share < 1:
-        raise InputError(f"holdout is a share of the rows, at least 0 and below 1, got {share}")
+        raise InputError(f"holdout must be a share of the rows, at least 0 and below 1, got {share}")
     groups = distinct(data)
     out = np.random.default_rng(0).permutation(groups.n)[: round(share * groups.n)]
     if len(out) == 0:
@@ -319,7 +319,7 @@ def certified(
         attempt = certify(network, run.initial, data, level="float64")
         smaller = run.smaller_step_size()
         reason = f"training with the step size {run.step_size:.4g} diverged after {run.step} steps"
-        advice = (f"take a smaller step size, such as {smaller:.4g}",)
+        advice = (f"use a smaller step size, such as {smaller:.4g}",)
         diverged = Obstacle("divergence", run.step_size, smaller, reason, advice)
         return dataclasses.replace(attempt, certificate=None, descent=None, obstacle=diverged), None
     job.tell("polishing")

@@ -29,7 +29,7 @@ def require_page_path(path: str | Path) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent}; create it first")
     if path.suffix not in (".html", ".md"):
-        raise InputError(f"a report is an .html or .md file, got {path.name!r}")
+        raise InputError(f"a report must be an .html or .md file, got {path.name!r}")
     return path
 
 

@@ -76,7 +76,7 @@ def spectrum_figure(
     from matplotlib.figure import Figure
 
     if spectrum.eigenvalues is None:
-        raise InputError("a figure needs all eigenvalues, and Lanczos finds two of them: take method='dense'")
+        raise InputError("a figure needs all eigenvalues, and Lanczos finds only two: use method='dense'")
     panels = 1 if course is None else 2
     figure = Figure(figsize=(7 if panels == 1 else 10.5, 4.2), layout="constrained")
     _draw_spectrum(figure.add_subplot(1, panels, 1), spectrum, layers or {})
@@ -211,7 +211,7 @@ def require_figure_path(path: Path) -> str:
     """Check that a figure can be written to `path` before the work is done, and return its format."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in ("svg", "png"):
-        raise InputError(f"figures are written as .svg or .png, got {path.name!r}")
+        raise InputError(f"figures must be written as .svg or .png, got {path.name!r}")
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}; create it first")
     if path.is_dir():

@@ -56,7 +56,7 @@ def require_gram_path(path: Path) -> None:
     """Check that a Gram matrix can be written to `path` before the work is done."""
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
-        raise InputError(f"Gram matrices are written as .npz or .zarr, got {path.name!r}")
+        raise InputError(f"Gram matrices must be written as .npz or .zarr, got {path.name!r}")
     if kind == ".zarr" and find_spec("zarr") is None:
         raise InputError(f"writing {path.name} needs zarr, which is not installed: `pip install zarr`, or save as .npz")
     if path.exists() or path.is_symlink():

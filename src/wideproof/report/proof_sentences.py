@@ -133,9 +133,7 @@ def meaning(proof: Proof) -> list[tuple[str, str]]:
         means = ("Zero loss does not exist: some examples agree in their inputs and differ in their targets, and no "
                  "network can fit both. The independent verifier has not confirmed it.")  # fmt: skip
     elif proof.attempt.certificate is not None:
-        means = (
-            "There is a certificate, and the independent verifier has not confirmed it: take it for no claim at all."
-        )
+        means = "There is a certificate, and the independent verifier has not confirmed it: it claims nothing."
     else:
         means = ("Not proved does not mean false: gradient descent may well reach zero loss. The numbers at these "
                  "weights do not suffice for the theorem.")  # fmt: skip

@@ -274,7 +274,7 @@ def _require_meaning(study: Study, text: str, where: str) -> None:
     for figure in study.figures:
         for axis in filter(None, (figure.x, figure.y)):
             if axis not in study.axes:
-                raise wrong(["figures"], f"a figure over {axis!r}, which is no axis of this study")
+                raise wrong(["figures"], f"a figure over {axis!r}, which is not an axis of this study")
         if figure.quantity not in study.measures:
             raise wrong(["figures"], f"a figure of {figure.quantity!r}, which is not among the measures")
         if figure.kind in ("phase", "map", "threshold") and figure.y is None:

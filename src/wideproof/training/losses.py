@@ -57,7 +57,7 @@ class MarginLoss:
             "4.4": self.p is not None and self.rho0 is not None,
         }
         if assumption not in answers:
-            raise InputError(f"the loss assumptions are 3.1, 3.2, 3.3 and 4.4, got {assumption!r}")
+            raise InputError(f"the assumption must be 3.1, 3.2, 3.3 or 4.4, got {assumption!r}")
         return answers[assumption]
 
 

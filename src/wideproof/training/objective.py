@@ -41,7 +41,7 @@ class Objective:
 
     def __post_init__(self) -> None:
         if self.reduction == "half_sum" and not isinstance(self.loss, SquaredLoss):
-            raise InputError(f"half_sum goes with the squared loss; {self.loss.name} is averaged: take 'mean'")
+            raise InputError(f"half_sum goes with the squared loss; {self.loss.name} is averaged: use 'mean'")
 
     def value(self, outputs: Float[Array, "n *k"], targets: Float[Array, "n *k"]) -> Float[Array, ""]:
         """Return the objective."""

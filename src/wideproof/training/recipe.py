@@ -48,7 +48,7 @@ class Recipe:
     precision
         `"float64"` or `"float32"`.
     record_every
-        Record each this many steps; 0 records the first 1024 and then ever more sparsely, 512 per doubling.
+        Record every so many steps; 0 records the first 1024, then fewer and fewer, 512 per doubling.
     check_every
         With minibatches, how often the whole loss is evaluated; 0 is once per pass over the data.
     divergence_factor
@@ -80,23 +80,23 @@ class Recipe:
         as_dtype(self.precision)
         if isinstance(self.step_size, str):
             if self.step_size not in ("safe", "paper"):
-                raise InputError(f"the step size is a number, 'safe' or 'paper', got {self.step_size!r}")
+                raise InputError(f"the step size must be a number, 'safe' or 'paper', got {self.step_size!r}")
             if self.optimizer == "adam":
                 raise InputError("adam rescales gradients, so no step-size rule fits it: give a number, such as 0.001")
         elif not (math.isfinite(self.step_size) and self.step_size >= 0):
-            raise InputError(f"the step size is a number >= 0, got {self.step_size}")
+            raise InputError(f"the step size must be a number >= 0, got {self.step_size}")
         if not (math.isfinite(self.constant) and self.constant > 0):
-            raise InputError(f"the constant of a step-size rule is > 0, got {self.constant}")
+            raise InputError(f"the constant of a step-size rule must be > 0, got {self.constant}")
         for key, least in (("steps", 0), ("record_every", 0), ("check_every", 0), ("seed", 0)):
             value = getattr(self, key)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value < 2**62:
-                raise InputError(f"{key} is a whole number >= {least} and below 2^62, got {value!r}")
+                raise InputError(f"{key} must be a whole number >= {least} and below 2^62, got {value!r}")
         if self.batch is not None and (not isinstance(self.batch, int | np.integer) or self.batch < 1):
-            raise InputError(f"batch is a whole number >= 1, got {self.batch!r}")
+            raise InputError(f"batch must be a whole number >= 1, got {self.batch!r}")
         if self.target_loss is not None and not (math.isfinite(self.target_loss) and self.target_loss >= 0):
-            raise InputError(f"the target loss is a number >= 0, got {self.target_loss}")
+            raise InputError(f"the target loss must be a number >= 0, got {self.target_loss}")
         if not self.divergence_factor > 1:
-            raise InputError(f"divergence_factor is > 1, got {self.divergence_factor}")
+            raise InputError(f"divergence_factor must be > 1, got {self.divergence_factor}")
         if self.optimizer not in OPTIMIZERS:
             raise InputError(f"there is no optimizer {self.optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
         _ = self.objective
@@ -105,7 +105,7 @@ class Recipe:
     def objective(self) -> Objective:
         """The loss with its normalization."""
         if self.reduction not in ("auto", "half_sum", "mean"):
-            raise InputError(f"the loss is taken as 'half_sum' or 'mean', got {self.reduction!r}")
+            raise InputError(f"reduction must be 'half_sum' or 'mean', got {self.reduction!r}")
         loss = get_loss(self.loss)
         default = "half_sum" if isinstance(loss, SquaredLoss) else "mean"
         return Objective(loss, default if self.reduction == "auto" else self.reduction)  # pyright: ignore[reportArgumentType]

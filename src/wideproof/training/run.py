@@ -103,7 +103,7 @@ class Run:
         if self.status is Status.DIVERGED:
             return (
                 f"the loss left all bounds at step {self.step} with step size {self.step_size:.3g}: "
-                f"take {self.smaller_step_size():.2g}, or the rule 'safe'"
+                f"use {self.smaller_step_size():.2g}, or the rule 'safe'"
             )
         if self.succeeded is False:
             return (

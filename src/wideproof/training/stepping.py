@@ -100,7 +100,7 @@ class Stepper:
         run = self.run
         if step_size is not None:
             if not 0 <= step_size < np.inf:
-                raise InputError(f"the step size is a number >= 0, got {step_size}")
+                raise InputError(f"the step size must be a number >= 0, got {step_size}")
             run = dataclasses.replace(run, step_size=float(step_size))
             self._problem = self._problem._replace(step_size=jnp.asarray(step_size, run.recipe.precision))
         if data is not None:

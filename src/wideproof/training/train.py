@@ -204,7 +204,7 @@ def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
     if needed > there:
         raise InputError(
             f"{network} has {_entries(network):.2g} weights, and training them takes about {needed / 1e9:.3g} GB where "
-            f"this machine has {there / 1e9:.3g} GB: take a smaller width or depth"
+            f"this machine has {there / 1e9:.3g} GB: use a smaller width or depth"
         )
     if not network.takes(data.input_shape):
         raise InputError(
@@ -219,12 +219,12 @@ def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
     loss = recipe.objective.loss
     if isinstance(loss, MarginLoss) and data.task == "regression":
         raise InputError(
-            f"the {loss.name} loss needs labels -1 and +1, and '{data.name}' has real targets: take the squared loss"
+            f"the {loss.name} loss needs labels -1 and +1, and '{data.name}' has real targets: use the squared loss"
         )
     if recipe.stop_at_zero_error and data.task == "regression":
         raise InputError(f"'{data.name}' has real targets, so it has no training error: stop at a target loss")
     if recipe.batch is not None and recipe.batch > data.n:
-        raise InputError(f"batch is {recipe.batch} and '{data.name}' has {data.n} examples: take at most {data.n}")
+        raise InputError(f"batch is {recipe.batch} and '{data.name}' has {data.n} examples: use at most {data.n}")
 
 
 def _entries(network: Network) -> int:

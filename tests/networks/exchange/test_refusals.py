@@ -31,12 +31,12 @@ REFUSED = {
     "Cast-half": (mlp(("Cast", "h", "g", {"to": 10})), "Cast 'n_g' is not supported: values stay float32"),
     "Elu-alpha": (mlp(("Elu", "h", "g", {"alpha": 0.5})), "Elu 'n_g' has alpha = 0.5"),
     "Gelu-tanh": (mlp(("Gelu", "h", "g", {"approximate": "tanh"})), "approximation by tanh"),
-    "product": (mlp(RELU, ("Tanh", "h", "t"), ("Mul", "r t", "g")), "Mul 'n_g' is no product with a constant"),
+    "product": (mlp(RELU, ("Tanh", "h", "t"), ("Mul", "r t", "g")), "Mul 'n_g' does not multiply by a constant"),
     "Where": (
         mlp(("Softplus", "h", "s"), ("Greater", "h t", "w"), ("Where", "w h s", "g"), tensors={"t": f32(2)}),
         "Greater 'n_w' is not supported",
     ),
-    "quotient": (mlp(("Div", "o h", "g"), tensors={"o": f32(1)}), "Div 'n_g' is no product with a constant"),
+    "quotient": (mlp(("Div", "o h", "g"), tensors={"o": f32(1)}), "Div 'n_g' does not multiply by a constant"),
     "division-by-zero": (mlp(("Div", "h o", "g"), tensors={"o": f32(0)}), "divides by zero"),
     "groups": (cnn(("Conv", "h L", "q", {"group": 3}), FLAT, tensors=draw(L=(3, 1, 3, 3))), "3 groups.*train the"),
     "dilations": (cnn(("Conv", "h L", "q", {"dilations": [2, 2]}), FLAT, tensors=draw(L=(3, 3, 3, 3))), "dilations"),
@@ -273,7 +273,7 @@ def test_weights_beside_the_model(tmp_path):
         ("weights.bin", "1", "96", "needs 96 bytes, which 'weights.bin' does not have at 1"),
         ("weights.bin", "-4", "96", "needs 96 bytes"),
         ("weights.bin", "0", "92", "needs 96 bytes"),
-        ("weights.bin", "zero", "96", "is no number"),
+        ("weights.bin", "zero", "96", "is not a number"),
     ],
 )
 def test_weights_elsewhere_are_not_opened(tmp_path, location, offset, length, sentence):

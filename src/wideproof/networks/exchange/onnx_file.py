@@ -41,7 +41,7 @@ def read_proto(source: Any) -> tuple[Any, Path | None]:
         path = Path(source)
         content, folder, what = _content(path), path.resolve().parent, str(path)
     if not isinstance(content, bytes):
-        raise InputError(f"a model is the path of an ONNX file, or its bytes; got {type(source).__name__}")
+        raise InputError(f"a model must be the path of an ONNX file, or its bytes; got {type(source).__name__}")
     if len(content) > LARGEST:
         raise InputError(f"{what} is larger than 2 GiB")
     from google.protobuf.message import DecodeError
@@ -49,11 +49,11 @@ def read_proto(source: Any) -> tuple[Any, Path | None]:
     try:
         proto = onnx.ModelProto.FromString(content)
     except (DecodeError, ValueError, RuntimeError):
-        raise InputError(f"{what} is no ONNX model, or was cut off: write or download it again") from None
+        raise InputError(f"{what} is not an ONNX model, or was cut off: write or download it again") from None
     if not proto.graph.node or not proto.opset_import:
         raise InputError(f"{what} holds no ONNX network, or was cut off: write or download it again")
     if not _readable(proto):
-        raise InputError(f"{what} holds names that are no text: the file is damaged")
+        raise InputError(f"{what} holds names that are not text: the file is damaged")
     return proto, folder
 
 
@@ -128,7 +128,7 @@ def _external(tensor: Any, folder: Path | None, size: int) -> bytes:
     try:
         offset, length = int(entries.get("offset", "0")), int(entries.get("length", str(size)))
     except ValueError:
-        raise InputError(f"the weight {name!r} has a place in {location!r} that is no number") from None
+        raise InputError(f"the weight {name!r} has an offset in {location!r} that is not a number") from None
     if offset < 0 or length != size or offset + size > path.stat().st_size:
         raise InputError(f"the weight {name!r} needs {size} bytes, which {location!r} does not have at {offset}")
     try:

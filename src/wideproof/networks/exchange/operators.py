@@ -86,7 +86,7 @@ def _biased(b: Builder, op: Op, value: Value, factor: float = 1.0) -> Value:
     shift = b.constant(op, 2)
     if shift is None:
         if len(op.inputs) > 2 and op.inputs[2]:
-            raise InputError(f"{op} adds a value that is no constant: use Add")
+            raise InputError(f"{op} adds a value that is not a constant: use Add")
         return value
     named = op.inputs[2] if shift.size == value.features else ""
     return b.shift(value, factor * _per_feature(shift, value.shape[:1], op), op, named)
@@ -134,8 +134,8 @@ def multiply(b: Builder, op: Op) -> Value:
     value, other, swapped = _operands(b, op)
     if isinstance(other, Value) or (swapped and op.kind == "Div"):
         raise InputError(
-            f"{op} is no product with a constant: of products of two values only GELU as x/2 (1 + erf(x/sqrt 2)), SiLU "
-            "as x sigmoid(x), Mish as x tanh(softplus(x)) and Softsign are supported"
+            f"{op} does not multiply by a constant: of products of two values only GELU as x/2 (1 + erf(x/sqrt 2)), "
+            "SiLU as x sigmoid(x), Mish as x tanh(softplus(x)) and Softsign are supported"
         )
     factors = _per_feature(other, value.shape, op)
     if op.kind == "Div" and not factors.all():

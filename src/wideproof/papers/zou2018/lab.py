@@ -163,7 +163,7 @@ def margin_loss(name: str) -> MarginLoss:
     """Return the loss of this name, a function of the margin."""
     loss = get_loss(name)
     if not isinstance(loss, MarginLoss):
-        raise InputError(f"{name} is no function of the margin, as the losses of Zou et al. (2018) are")
+        raise InputError(f"{name} is not a function of the margin, as the losses of Zou et al. (2018) are")
     return loss
 
 

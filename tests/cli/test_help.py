@@ -1,0 +1,80 @@
+"""Help and listings can be read at 80 columns: no line is longer, and nothing is cut off."""
+
+import itertools
+
+import click
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from wideproof.cli import app
+from wideproof.training import LOSSES
+
+GROUP = typer.main.get_command(app)
+COMMANDS = sorted(GROUP.commands)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def printed(*arguments: str) -> list[str]:
+    found = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "80", "TERM": "dumb"})
+    assert found.exit_code == 0
+    return found.output.splitlines()
+
+
+def command_of(name: str) -> click.Command:
+    return GROUP.commands[name]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits(name: str):
+    lines = printed(name, "--help")
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if "…" in line]
+    words = " ".join(lines).split()
+    for parameter in command_of(name).params:
+        for option in (*parameter.opts, *parameter.secondary_opts):
+            assert not option.startswith("--") or option in words
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_described(name: str):
+    for parameter in command_of(name).params:
+        assert len(getattr(parameter, "help", None) or "") > 8, parameter.name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_paragraphs_are_filled(name: str):
+    """A sentence goes on to the end of the line; where it does not, a line of the source was taken for one of the help.
+
+    Words that would not have fitted are what ends a line.
+    """
+    lines = [line.strip() for line in printed(name, "--help")]
+    prose = lines[lines.index(next(line for line in lines if line.startswith("Usage"))) + 1 : _first_panel(lines)]
+    for line, after in itertools.pairwise(prose):
+        if line and after:
+            assert len(line) + 1 + len(after.split()[0]) > 78, line
+
+
+def _first_panel(lines: list[str]) -> int:
+    return next(k for k, line in enumerate(lines) if line.startswith("╭"))
+
+
+def test_the_list_of_commands_fits():
+    lines = printed("--help")
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if "…" in line]
+    for name in COMMANDS:
+        assert any(line.startswith(f"│ {name} ") for line in lines)
+
+
+@pytest.mark.parametrize("name", ["networks", "losses", "data"])
+def test_listings_fit(name: str):
+    lines = printed(name)
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if "…" in line]
+
+
+def test_every_formula_of_a_loss_is_on_one_line():
+    lines = printed("losses")
+    for loss in LOSSES.values():
+        if loss.name != "squared":
+            assert [line for line in lines if line.split()[:1] == [loss.name] and loss.formula in line]
