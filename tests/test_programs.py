@@ -164,4 +164,4 @@ def test_a_size_that_is_none(own, monkeypatch, cli):
     monkeypatch.setenv(programs.SIZE, "much")
     answer = cli("cache")
     assert answer.code == 2
-    assert "WIDEPROOF_CACHE_SIZE is a number of bytes, as in 500MB" in answer.err
+    assert "WIDEPROOF_CACHE_SIZE must be a number of bytes, as in 500MB" in answer.err
