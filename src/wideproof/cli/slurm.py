@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def part_command(study: Study, folder: Path, part: str, threads: int | None, json: bool) -> None:
     """Carry out one part of a sweep, say what came of it, and end with its exit code."""
-    from wideproof.sweeps.sweep import sweep_part
+    from wideproof.sweeps import sweep_part
 
     found = re.fullmatch(r"(\d+)/(\d+)", part)
     if found is None:
@@ -40,7 +40,7 @@ def slurm_command(
     threads: int | None, dry: bool, json: bool,
 ) -> None:  # fmt: skip
     """Print or submit the job array of what is left and end; return if nothing is left, so that it can be gathered."""
-    from wideproof.sweeps.slurm import FOLDER, array_job, submit, under_way
+    from wideproof.sweeps import array_job, submit, under_way
 
     job = array_job(source, study, folder, chunk=chunk, at_once=at_once, options=options, threads=threads)
     if job.left == 0:
@@ -63,6 +63,6 @@ def slurm_command(
     else:
         typer.echo(
             f"submitted job {number}: {job.left} of {job.total} tasks in {job.array_tasks} array tasks, logs in "
-            f"{folder / FOLDER}; when it has ended, the same command gathers the results, or submits what is left"
+            f"{job.logs}; when it has ended, the same command gathers the results, or submits what is left"
         )
     raise typer.Exit

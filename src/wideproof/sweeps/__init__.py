@@ -10,11 +10,15 @@ from wideproof.sweeps.analysis import fraction as fraction
 from wideproof.sweeps.analysis import label as label
 from wideproof.sweeps.analysis import summary as summary
 from wideproof.sweeps.analysis import thresholds as thresholds
+from wideproof.sweeps.slurm import array_job as array_job
+from wideproof.sweeps.slurm import submit as submit
+from wideproof.sweeps.slurm import under_way as under_way
 from wideproof.sweeps.study import Figure as Figure
 from wideproof.sweeps.study import Study as Study
 from wideproof.sweeps.study import bundled as bundled
 from wideproof.sweeps.study import read_study as read_study
 from wideproof.sweeps.sweep import Sweep as Sweep
 from wideproof.sweeps.sweep import sweep as sweep
+from wideproof.sweeps.sweep import sweep_part as sweep_part
 from wideproof.sweeps.task import execute as execute
 from wideproof.sweeps.task import first_task as first_task

@@ -36,12 +36,13 @@ OWN = {
 
 @dataclass(frozen=True)
 class Job:
-    """A job array: its script, how many tasks are left of how many, and its array tasks."""
+    """A job array: its script, how many tasks are left of how many, its array tasks, and where their logs go."""
 
     script: str
     left: int
     total: int
     array_tasks: int
+    logs: Path
 
 
 def array_job(
@@ -105,7 +106,7 @@ def array_job(
         f'exec {shlex.join(command)} --part "$SLURM_ARRAY_TASK_ID/{parts}"',
         "",
     ])  # fmt: skip
-    return Job(script, len(tasks) - len(finished), len(tasks), len(wanted))
+    return Job(script, len(tasks) - len(finished), len(tasks), len(wanted), Path(folder) / FOLDER)
 
 
 def submit(job: Job, study: Study, folder: str | Path) -> str:
