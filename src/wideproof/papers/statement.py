@@ -1,4 +1,9 @@
-"""The index of statements: what each paper says, under the paper's own name for it, and the function that checks it."""
+"""The index of statements: what each paper says, under the paper's own name for it, and the function that checks it.
+
+A statement registers itself: `Section` holds what the statements of a module share, and each has its title, how it is
+checked, and where it needs them its misprint and its expected outcome above its function. The index that is read
+(`statements.csv` of each paper, so that a list needs no network) is written from that by `wideproof.papers.catalogue`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module, resources
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from wideproof.errors import InputError
 from wideproof.papers.check import Check, Kind, Outcome
@@ -16,7 +21,12 @@ from wideproof.papers.study import Lab
 
 PAPERS = ("zou2018", "du2019", "allenzhu2018", "frei2019")
 CHECKABLE = ("exact", "bound", "scale", "oracle")
-L = TypeVar("L", bound=Lab)
+APPENDIX = {
+    "du2019": 12,
+    "frei2019": 4,
+}  # equations numbered through the whole paper: the appendix begins with this one
+REGISTERED: dict[str, dict[str, Statement]] = {paper: {} for paper in PAPERS}
+F = TypeVar("F", bound=Callable[..., Check])
 
 
 @dataclass(frozen=True)
@@ -26,7 +36,7 @@ class Statement:
     `id` is the paper's own name (`theorem_5_1_iii`), `kind` what the paper calls it, `role` its part in the proof,
     `check` how it can be checked (`none` and `proof_step` cannot be by themselves). `expected` is what a correct
     computation finds: `fails` for a statement that is false as printed, `undecided` for one that is out of reach,
-    and then `why` says why.
+    and then `why` says why. `module` is where its function is.
     """
 
     paper: str
@@ -39,6 +49,7 @@ class Statement:
     expected: Outcome
     why: str
     erratum: str
+    module: str
     title: str
 
     @property
@@ -53,7 +64,7 @@ class Statement:
 
     def measure(self, lab: Lab) -> Measured:
         """Check the statement in a laboratory of its paper; a computation that breaks off decides nothing."""
-        function = getattr(import_module(f"wideproof.papers.{self.paper}"), self.id)
+        function = function_of(self.paper, self.id)
         start = time.perf_counter()
         try:
             check, broken = function(lab), False
@@ -112,24 +123,117 @@ def statements(wanted: str | None = None) -> tuple[Statement, ...]:
     return found
 
 
+def function_of(paper: str, name: str) -> Callable[..., Check]:
+    """Return the function of a statement; its module is imported when somebody asks for it.
+
+    Examples
+    --------
+    >>> print(function_of("zou2018", "lemma_c_1")().outcome)
+    holds
+    """
+    module = next((one.module for one in index(paper) if one.id == name and one.checkable), None)
+    if module is None:
+        raise AttributeError(f"module 'wideproof.papers.{paper}' has no attribute {name!r}")
+    return getattr(import_module(f"wideproof.papers.{paper}.{module}"), name)
+
+
 def laboratory(paper: str, study: str = "quick", seed: int = 0) -> Lab:
     """Return a new laboratory for the statements of one paper."""
     return import_module(f"wideproof.papers.{paper}.lab").Lab(study, seed)
 
 
-def statement(function: Callable[[L], Check]) -> Callable[..., Check]:
-    """Mark a function as the check of the statement that it is named after.
+# ---- how statements register themselves ------------------------------------------------------------------------------
 
-    Called without a laboratory it uses a quick one of its paper, which it shares with the paper's other statements.
+
+@dataclass(frozen=True)
+class Section:
+    """What the statements of a module share: their part in the proof, and the network they speak of.
+
+    Called with a title it makes the decorator of a statement.
+
+    Examples
+    --------
+    >>> statement = Section("convergence", "relu")
+    >>> callable(statement("Gradient descent stays near its start", "scale"))
+    True
     """
-    paper = function.__module__.removeprefix("wideproof.papers.").partition(".")[0]
 
-    @functools.wraps(function)
-    def check(lab: L | None = None) -> Check:
-        return function(cast("L", _shared(paper)) if lab is None else lab)
+    role: str
+    network: str
 
-    vars(check)["statement"] = f"{paper}.{function.__name__}"
-    return check
+    def __call__(
+        self, title: str, check: Kind, *, role: str = "", network: str = ""
+    ) -> Callable[[Callable[[Any], Check]], Callable[..., Check]]:
+        """Return the decorator that registers the function below as the check of the statement it is named after.
+
+        Called without a laboratory the function uses a quick one of its paper, shared with the paper's others.
+        """
+
+        def register(function: Callable[[Any], Check]) -> Callable[..., Check]:
+            paper, _, module = function.__module__.removeprefix("wideproof.papers.").partition(".")
+
+            @functools.wraps(function)
+            def measured(lab: Lab | None = None) -> Check:
+                return function(_shared(paper) if lab is None else lab)
+
+            name, said = function.__name__, vars(function).get("said", {})
+            told(paper, name, check, role or self.role, network or self.network, title, module=module, **said)
+            vars(measured)["statement"] = f"{paper}.{name}"
+            return measured
+
+        return register
+
+
+def told(
+    paper: str, name: str, check: str, role: str, network: str, title: str, *, kind: str = "", module: str = "",
+    expected: Outcome = Outcome.HOLDS, why: str = "", erratum: str = "",
+) -> None:  # fmt: skip
+    """Register a statement; by itself, one that nothing can be computed for: a definition, or a step of a proof."""
+    REGISTERED[paper][name] = Statement(
+        paper,
+        name,
+        kind or _kind(name),
+        _part(paper, name),
+        role,
+        check,
+        network,
+        expected,
+        why,
+        erratum,
+        module,
+        title,
+    )
+
+
+def misprint(erratum: str) -> Callable[[F], F]:
+    """Note at a statement what is misprinted in it."""
+    return _saying(erratum=erratum)
+
+
+def comes_out(expected: Outcome, why: str) -> Callable[[F], F]:
+    """Note at a statement that a correct computation does not find it true, and why."""
+    return _saying(expected=expected, why=why)
+
+
+def _saying(**more: Any) -> Callable[[F], F]:
+    def note(function: F) -> F:
+        vars(function).setdefault("said", {}).update(more)
+        return function
+
+    return note
+
+
+def _kind(name: str) -> str:
+    """Return what the paper calls it: numbered clauses, equations and remarks are properties."""
+    kind, *rest = name.split("_")
+    clause = len(rest) == 3 and rest[-1].isalpha()
+    return "property" if clause or kind in ("eq", "remark", "footnote") else kind
+
+
+def _part(paper: str, name: str) -> str:
+    kind, place, *_ = name.split("_")
+    late = kind == "eq" and place.isdigit() and int(place) >= APPENDIX.get(paper, 1000)
+    return "appendix" if late or (len(place) == 1 and place.isalpha()) else "main"
 
 
 @functools.cache

@@ -5,124 +5,54 @@ from wideproof.papers import allenzhu2018
 print(allenzhu2018.fact_2_5())
 """
 
-from wideproof.papers.allenzhu2018.backward_stability import claim_c_8 as claim_c_8
-from wideproof.papers.allenzhu2018.backward_stability import lemma_c_7 as lemma_c_7
-from wideproof.papers.allenzhu2018.backward_stability import lemma_c_9 as lemma_c_9
-from wideproof.papers.allenzhu2018.backward_stability import lemma_c_9_a as lemma_c_9_a
-from wideproof.papers.allenzhu2018.backward_stability import lemma_c_9_b as lemma_c_9_b
-from wideproof.papers.allenzhu2018.backward_stability import lemma_c_9_c as lemma_c_9_c
-from wideproof.papers.allenzhu2018.backward_stability import lemma_c_9_d as lemma_c_9_d
-from wideproof.papers.allenzhu2018.convergence import theorem_1 as theorem_1
-from wideproof.papers.allenzhu2018.convergence import theorem_2 as theorem_2
-from wideproof.papers.allenzhu2018.convergence import theorem_informal as theorem_informal
-from wideproof.papers.allenzhu2018.fake_gradient import definition_e_1 as definition_e_1
-from wideproof.papers.allenzhu2018.fake_gradient import eq_f_1 as eq_f_1
-from wideproof.papers.allenzhu2018.fake_gradient import lemma_d_7 as lemma_d_7
-from wideproof.papers.allenzhu2018.fake_gradient import lemma_e_2 as lemma_e_2
-from wideproof.papers.allenzhu2018.fake_gradient import lemma_f_1 as lemma_f_1
-from wideproof.papers.allenzhu2018.gradients import eq_6_2 as eq_6_2
-from wideproof.papers.allenzhu2018.gradients import eq_6_3 as eq_6_3
-from wideproof.papers.allenzhu2018.gradients import eq_6_4 as eq_6_4
-from wideproof.papers.allenzhu2018.gradients import eq_6_7 as eq_6_7
-from wideproof.papers.allenzhu2018.gradients import proposition_6_1 as proposition_6_1
-from wideproof.papers.allenzhu2018.gradients import theorem_3 as theorem_3
-from wideproof.papers.allenzhu2018.gradients import theorem_5 as theorem_5
-from wideproof.papers.allenzhu2018.hypotheses import assumption_2_1 as assumption_2_1
-from wideproof.papers.allenzhu2018.hypotheses import definition_2_3 as definition_2_3
-from wideproof.papers.allenzhu2018.hypotheses import fact_2_5 as fact_2_5
-from wideproof.papers.allenzhu2018.hypotheses import footnote_5 as footnote_5
-from wideproof.papers.allenzhu2018.hypotheses import footnote_9 as footnote_9
-from wideproof.papers.allenzhu2018.hypotheses import footnote_10 as footnote_10
-from wideproof.papers.allenzhu2018.initialization import claim_b_4 as claim_b_4
-from wideproof.papers.allenzhu2018.initialization import claim_b_5 as claim_b_5
-from wideproof.papers.allenzhu2018.initialization import claim_b_10 as claim_b_10
-from wideproof.papers.allenzhu2018.initialization import eq_4_1 as eq_4_1
-from wideproof.papers.allenzhu2018.initialization import eq_4_2 as eq_4_2
-from wideproof.papers.allenzhu2018.initialization import eq_4_3 as eq_4_3
-from wideproof.papers.allenzhu2018.initialization import lemma_b_3 as lemma_b_3
-from wideproof.papers.allenzhu2018.initialization import lemma_b_6 as lemma_b_6
-from wideproof.papers.allenzhu2018.initialization import lemma_b_7 as lemma_b_7
-from wideproof.papers.allenzhu2018.initialization import lemma_b_9 as lemma_b_9
-from wideproof.papers.allenzhu2018.iterates import eq_h_1 as eq_h_1
-from wideproof.papers.allenzhu2018.iterates import eq_i_1 as eq_i_1
-from wideproof.papers.allenzhu2018.iterates import eq_i_2 as eq_i_2
-from wideproof.papers.allenzhu2018.iterates import eq_i_3 as eq_i_3
-from wideproof.papers.allenzhu2018.near_zero import lemma_d_2 as lemma_d_2
-from wideproof.papers.allenzhu2018.near_zero import lemma_d_3 as lemma_d_3
-from wideproof.papers.allenzhu2018.near_zero import lemma_d_4 as lemma_d_4
-from wideproof.papers.allenzhu2018.near_zero import lemma_d_5 as lemma_d_5
-from wideproof.papers.allenzhu2018.percentiles import corollary_a_15 as corollary_a_15
-from wideproof.papers.allenzhu2018.percentiles import corollary_a_16 as corollary_a_16
-from wideproof.papers.allenzhu2018.percentiles import lemma_a_13 as lemma_a_13
-from wideproof.papers.allenzhu2018.percentiles import lemma_a_17 as lemma_a_17
-from wideproof.papers.allenzhu2018.perturbation import claim_c_3 as claim_c_3
-from wideproof.papers.allenzhu2018.perturbation import claim_c_4 as claim_c_4
-from wideproof.papers.allenzhu2018.perturbation import claim_c_5 as claim_c_5
-from wideproof.papers.allenzhu2018.perturbation import claim_c_6 as claim_c_6
-from wideproof.papers.allenzhu2018.perturbation import eq_c_2 as eq_c_2
-from wideproof.papers.allenzhu2018.perturbation import eq_c_3 as eq_c_3
-from wideproof.papers.allenzhu2018.perturbation import lemma_c_2 as lemma_c_2
-from wideproof.papers.allenzhu2018.perturbation import lemma_c_2_a as lemma_c_2_a
-from wideproof.papers.allenzhu2018.perturbation import lemma_c_2_b as lemma_c_2_b
-from wideproof.papers.allenzhu2018.perturbation import lemma_c_2_c as lemma_c_2_c
-from wideproof.papers.allenzhu2018.probability import fact_a_1 as fact_a_1
-from wideproof.papers.allenzhu2018.probability import fact_a_2 as fact_a_2
-from wideproof.papers.allenzhu2018.probability import fact_a_12 as fact_a_12
-from wideproof.papers.allenzhu2018.probability import lemma_a_5 as lemma_a_5
-from wideproof.papers.allenzhu2018.probability import lemma_a_18 as lemma_a_18
-from wideproof.papers.allenzhu2018.probability import lemma_a_19 as lemma_a_19
-from wideproof.papers.allenzhu2018.products import claim_b_12 as claim_b_12
-from wideproof.papers.allenzhu2018.products import claim_b_13 as claim_b_13
-from wideproof.papers.allenzhu2018.products import corollary_b_15 as corollary_b_15
-from wideproof.papers.allenzhu2018.products import corollary_b_16 as corollary_b_16
-from wideproof.papers.allenzhu2018.products import corollary_b_18 as corollary_b_18
-from wideproof.papers.allenzhu2018.products import corollary_b_19 as corollary_b_19
-from wideproof.papers.allenzhu2018.products import eq_4_4 as eq_4_4
-from wideproof.papers.allenzhu2018.products import eq_4_5 as eq_4_5
-from wideproof.papers.allenzhu2018.products import eq_4_6 as eq_4_6
-from wideproof.papers.allenzhu2018.products import lemma_b_11 as lemma_b_11
-from wideproof.papers.allenzhu2018.products import lemma_b_14 as lemma_b_14
-from wideproof.papers.allenzhu2018.products import lemma_b_17 as lemma_b_17
-from wideproof.papers.allenzhu2018.products import remark_4_1 as remark_4_1
-from wideproof.papers.allenzhu2018.randomness import lemma_e_4 as lemma_e_4
-from wideproof.papers.allenzhu2018.randomness import lemma_e_4_a as lemma_e_4_a
-from wideproof.papers.allenzhu2018.randomness import lemma_e_4_b as lemma_e_4_b
-from wideproof.papers.allenzhu2018.randomness import lemma_e_4_c as lemma_e_4_c
-from wideproof.papers.allenzhu2018.randomness import lemma_e_4_d as lemma_e_4_d
-from wideproof.papers.allenzhu2018.randomness import lemma_e_5 as lemma_e_5
-from wideproof.papers.allenzhu2018.randomness import lemma_e_5_a as lemma_e_5_a
-from wideproof.papers.allenzhu2018.randomness import lemma_e_5_b as lemma_e_5_b
-from wideproof.papers.allenzhu2018.randomness import lemma_e_5_c as lemma_e_5_c
-from wideproof.papers.allenzhu2018.rank_one import lemma_c_10 as lemma_c_10
-from wideproof.papers.allenzhu2018.rank_one import lemma_c_11 as lemma_c_11
-from wideproof.papers.allenzhu2018.rank_one import lemma_c_11_a as lemma_c_11_a
-from wideproof.papers.allenzhu2018.rank_one import lemma_c_11_b as lemma_c_11_b
-from wideproof.papers.allenzhu2018.rectified import corollary_a_9 as corollary_a_9
-from wideproof.papers.allenzhu2018.rectified import corollary_a_10 as corollary_a_10
-from wideproof.papers.allenzhu2018.rectified import fact_a_11 as fact_a_11
-from wideproof.papers.allenzhu2018.rectified import lemma_a_3 as lemma_a_3
-from wideproof.papers.allenzhu2018.rectified import lemma_a_4 as lemma_a_4
-from wideproof.papers.allenzhu2018.rectified import lemma_a_6 as lemma_a_6
-from wideproof.papers.allenzhu2018.rectified import lemma_a_7 as lemma_a_7
-from wideproof.papers.allenzhu2018.rectified import lemma_a_8 as lemma_a_8
-from wideproof.papers.allenzhu2018.rows import claim_e_9 as claim_e_9
-from wideproof.papers.allenzhu2018.rows import eq_e_2 as eq_e_2
-from wideproof.papers.allenzhu2018.rows import eq_e_4 as eq_e_4
-from wideproof.papers.allenzhu2018.rows import lemma_e_6 as lemma_e_6
-from wideproof.papers.allenzhu2018.rows import lemma_e_7 as lemma_e_7
-from wideproof.papers.allenzhu2018.rows import lemma_e_8 as lemma_e_8
-from wideproof.papers.allenzhu2018.rows import lemma_e_10 as lemma_e_10
-from wideproof.papers.allenzhu2018.semismooth import claim_g_2 as claim_g_2
-from wideproof.papers.allenzhu2018.semismooth import eq_g_2 as eq_g_2
-from wideproof.papers.allenzhu2018.semismooth import eq_g_4 as eq_g_4
-from wideproof.papers.allenzhu2018.semismooth import eq_g_5 as eq_g_5
-from wideproof.papers.allenzhu2018.semismooth import eq_g_6 as eq_g_6
-from wideproof.papers.allenzhu2018.semismooth import proposition_g_3 as proposition_g_3
-from wideproof.papers.allenzhu2018.smoothness import eq_7_1 as eq_7_1
-from wideproof.papers.allenzhu2018.smoothness import eq_7_2 as eq_7_2
-from wideproof.papers.allenzhu2018.smoothness import theorem_4 as theorem_4
-from wideproof.papers.allenzhu2018.stability import eq_5_1 as eq_5_1
-from wideproof.papers.allenzhu2018.stability import eq_5_2 as eq_5_2
-from wideproof.papers.allenzhu2018.stability import eq_5_3 as eq_5_3
-from wideproof.papers.allenzhu2018.stability import eq_5_4 as eq_5_4
-from wideproof.papers.allenzhu2018.stability import eq_5_5 as eq_5_5
+from collections.abc import Callable
+
+from wideproof.papers.check import Check
+from wideproof.papers.statement import function_of, statements, told
+
+
+def __getattr__(name: str) -> Callable[..., Check]:
+    return function_of("allenzhu2018", name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *(one.id for one in statements("allenzhu2018"))]
+
+
+# What nothing can be computed for by itself.
+# fmt: off
+told("allenzhu2018", "eq_2_1", "none", "setting", "none",
+    "The objective: half squared errors summed over sequences and times from the second on", kind="definition")
+told("allenzhu2018", "definition_2_2", "none", "setting", "rnn", "Activation masks D, with zero counted as active",
+    erratum="the consequence h = DWh omits the input Ax")
+told("allenzhu2018", "assumption_2_4", "none", "hypothesis", "rnn",
+    "The width exceeds a polynomial in n, d, L, 1/δ and log(1/ε)")
+told("allenzhu2018", "eq_6_1", "none", "gradient", "rnn",
+    "The fake gradient: row k of the gradient with losses that are held fixed", kind="definition")
+told("allenzhu2018", "eq_6_5", "proof_step", "gradient", "rnn",
+    "The same large row at the start itself, after splitting one unit's randomness off")
+told("allenzhu2018", "eq_6_6", "proof_step", "gradient", "rnn",
+    "Large rows after splitting off the randomness of a set of units")
+told("allenzhu2018", "eq_6_8", "proof_step", "gradient", "rnn",
+    "Squared rows summed over a set N are at least |N|/poly(ρ) times the squared loss")
+told("allenzhu2018", "definition_a_14", "none", "tool", "none",
+    "(α,σ)-good vectors: nearly half beyond ασ on either side")
+told("allenzhu2018", "definition_b_1", "none", "initialization", "rnn",
+    "U_l: an orthonormal basis of all hidden states up to time l")
+told("allenzhu2018", "definition_b_2", "none", "initialization", "rnn",
+    "v_{i,l}: the direction that a hidden state adds to all earlier ones")
+told("allenzhu2018", "definition_b_8", "none", "setting", "none",
+    "δ-separable: each of two vectors is δ away from the other's line")
+told("allenzhu2018", "definition_c_1", "none", "perturbation", "rnn",
+    "Notation: values at the start (tilde), at the perturbed weights (plain), and their differences (prime)")
+told("allenzhu2018", "definition_d_1", "none", "gradient", "none",
+    "The two thresholds near zero: β+ = δ/ρ² and β− = δ/ρ^10")
+told("allenzhu2018", "definition_d_6", "none", "gradient", "rnn",
+    "Back from l to a: B times masks and weights from time a down to l+1")
+told("allenzhu2018", "definition_e_3", "none", "gradient", "none",
+    "The size θ of the split: between ρ⁴β− and β+/ρ³")
+told("allenzhu2018", "eq_e_13", "proof_step", "gradient", "rnn",
+    "The size of the sets in the proof of Theorem 5: ρ^22/β−²")
+told("allenzhu2018", "definition_g_1", "none", "smoothness", "rnn",
+    "Notation: values at the start, at a point W_c near it, and at W_c + W'")
+# fmt: on

@@ -11,10 +11,13 @@ from wideproof.papers.allenzhu2018.attacked import CHOICES, RADIUS, perturbation
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.perturbation import against_radius, exponents
 from wideproof.papers.check import Check, conclude, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("perturbation", "rnn")
 
 
-@statement
+@statement("Products of perturbed masks with old or new weights: spectral norm O(L⁷)", "scale")
+@misprint("ϱ is printed without δ and ε; the count of flips is part (b) of Lemma C.2, not (c)")
 def lemma_c_7(lab: Lab) -> Check:
     r"""Intermediate products stay bounded: $\|\prod D_{i,\ell} \tilde W\|_2$ and $\|\prod D_{i,\ell} W\|_2 \le O(L^7)$.
 
@@ -38,7 +41,7 @@ def lemma_c_7(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Products after any s²m^(2/3) mask changes of ±1 at every time: spectral norm O(L⁷)", "scale")
 def claim_c_8(lab: Lab) -> Check:
     r"""Arbitrary sparse changes of the masks, $\|D'_{i,\ell}\|_0 \le s^2 m^{2/3}$, leave products at $O(L^7)$.
 
@@ -63,14 +66,15 @@ def claim_c_8(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Backward products aᵀB∏DW before and after the perturbation: four differences", "scale")
+@misprint("ϱ is printed without δ and ε; the proof announces five parts, there are four")
 def lemma_c_9(lab: Lab) -> Check:
     r"""Backward stability: four differences of the products $a^\top B \prod D W$."""
     parts = (lemma_c_9_a(lab), lemma_c_9_b(lab), lemma_c_9_c(lab), lemma_c_9_d(lab))
     return conclude(*parts, title="backward stability")
 
 
-@statement
+@statement("Changed masks with the start's weights: O(τ0^(1/3)L⁶m^(1/3)log m)", "scale")
 def lemma_c_9_a(lab: Lab) -> Check:
     r"""New masks at the old weights.
 
@@ -79,13 +83,13 @@ def lemma_c_9_a(lab: Lab) -> Check:
     return _backward(lab, 0, "new masks at the old weights", {"m": 1 / 3, "L": 6.0}, 1 / 3)
 
 
-@statement
+@statement("Changed weights under changed masks: O(τ0L^15), whatever the width", "scale")
 def lemma_c_9_b(lab: Lab) -> Check:
     r"""New weights under the new masks: $\|a^\top B (\prod D \tilde W - \prod D W)\| \le O(\tau_0 L^{15}) \|a\|$."""
     return _backward(lab, 1, "new weights under the new masks", {"m": 0.0, "τ0": 1.0, "L": 15.0})
 
 
-@statement
+@statement("Changed weights under the start's masks: O(τ0L⁷), whatever the width", "scale")
 def lemma_c_9_c(lab: Lab) -> Check:
     r"""New weights under the old masks.
 
@@ -94,7 +98,7 @@ def lemma_c_9_c(lab: Lab) -> Check:
     return _backward(lab, 2, "new weights under the old masks", {"m": 0.0, "τ0": 1.0, "L": 7.0})
 
 
-@statement
+@statement("Changed masks with changed weights: O(τ0^(1/3)L⁶m^(1/3)log m)", "scale")
 def lemma_c_9_d(lab: Lab) -> Check:
     r"""New masks at the new weights.
 

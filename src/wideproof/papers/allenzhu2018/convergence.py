@@ -9,8 +9,10 @@ from wideproof.papers.allenzhu2018.gradients import AT_LIMIT, SMALL_DELTAS, delt
 from wideproof.papers.allenzhu2018.hypotheses import NARROW
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
 from wideproof.training import Run
+
+statement = Section("convergence", "rnn")
 
 ACCURACIES = 10.0 ** -np.arange(6, 15, 2)
 AFTER = 1e-4  # steps are counted from this share of the first loss on: directions of large eigenvalues die before
@@ -69,7 +71,8 @@ def printed_width(lab: Lab) -> Check:
     return at_least("m, against varrho^2", width, varrho**2)
 
 
-@statement
+@statement("Gradient descent: linear rate, steps ∝ log(1/ε) and free of m, distance ∝ 1/√m", "scale")
+@misprint("the polynomial of the step size belongs into its denominator; log(1/ε) is log(f(W(0))/ε)")
 def theorem_1(lab: Lab) -> Check:
     r"""Gradient descent with $\eta = \tilde\Theta(\delta/m)$ reaches $f(W^{(T)}) \le \varepsilon$ after
     $T = \mathrm{poly}\cdot\delta^{-2}\log(1/\varepsilon)$ steps.
@@ -108,7 +111,8 @@ def sgd_runs(lab: Lab, batch: int) -> list[Run]:
     return lab.runs(NARROW, batch, steps=2400 // batch)
 
 
-@statement
+@statement("SGD with any batch size: linear rate without a noise floor", "scale")
+@misprint("the batch sums ∇f_i, scaled by n over its size; printed once with ∇f")
 def theorem_2(lab: Lab) -> Check:
     r"""SGD with minibatches, $W^{(t+1)} = W^{(t)} - \eta\frac{n}{|S_t|}\sum_{i\in S_t}\nabla f_i(W^{(t)})$, converges
     at the same kind of rate.
@@ -144,7 +148,7 @@ def theorem_2(lab: Lab) -> Check:
     )  # fmt: skip
 
 
-@statement
+@statement("Enough width makes GD and SGD fit sequences to any accuracy at a linear rate", "scale")
 def theorem_informal(lab: Lab) -> Check:
     r"""If $m \ge \mathrm{poly}(n, d, L, \delta^{-1}, \log\varepsilon^{-1})$, GD and SGD reach error $\varepsilon$ in
     $\mathrm{poly}\cdot\delta^{-2}\log\varepsilon^{-1}$ steps.

@@ -9,10 +9,15 @@ from wideproof.papers.allenzhu2018.attacked import CHOICES, KINDS, draws, fixed_
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.perturbation import against_radius, exponents
 from wideproof.papers.check import Check, agrees, conclude, frequency, identity, law, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("gradient", "rnn")
 
 
-@statement
+@statement(
+    "All but a fraction 1/(2nL) of the backward coordinates at the largest loss are at least loss/(6√d nL)", "bound"
+)
+@misprint("threshold printed loss/(6√(dnL)), too high from nL of about 14 on; the sum starts one time later")
 def lemma_d_7(lab: Lab) -> Check:
     r"""Most backward coordinates are not small: $|(u_{i^*,\ell^*})_k| \ge \|\mathrm{loss}\| / (6 \sqrt d\, n L)$.
 
@@ -40,7 +45,8 @@ def lemma_d_7(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The gradient formula with losses that are given vectors; with the true losses it is the gradient", "exact")
+@misprint("Appendices D, E.2 and F start the backward sum one time too early")
 def definition_e_1(lab: Lab) -> Check:
     r"""The fake gradient $\hat\nabla f = \sum_i \sum_a \sum_{\ell<a} D_{i,\ell+1} (\mathrm{Back}_{i,\ell+1\to a}^\top
     \mathrm{loss}_{i,a}) h_{i,\ell}^\top$.
@@ -71,7 +77,10 @@ def definition_e_1(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "The fake gradient is at most O(nL⁶√m), its part of one sample O(L⁶√m), one row O(nρL³), times the largest loss",
+    "scale",
+)
 def lemma_e_2(lab: Lab) -> Check:
     r"""$\|\hat\nabla f\|_F \le O(n L^6 \sqrt m)$, $\|\hat\nabla f_i\|_F \le O(L^6 \sqrt m)$, $\|\hat\nabla_k f\| \le
     O(n \rho L^3)$, times the loss.
@@ -105,7 +114,7 @@ def lemma_e_2(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The bounds of Theorem 3 for given losses, at every point within τ0/√m of the start", "scale")
 def lemma_f_1(lab: Lab) -> Check:
     r"""Around the start the fake gradient stays large and bounded.
 
@@ -128,7 +137,8 @@ def lemma_f_1(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Moving W by τ0/√m moves the fake gradient by O(ρ⁸τ0^(1/3)m^(1/3)) times the loss", "scale")
+@misprint("ρ⁸ should be about ρ⁹; the third term has τ0^(1/2) for τ0")
 def eq_f_1(lab: Lab) -> Check:
     r"""A change $\|W'\|_2 \le \tau_0/\sqrt m$ moves the fake gradient by $O(\rho^8 \tau_0^{1/3} m^{1/3})$ times the
     loss.

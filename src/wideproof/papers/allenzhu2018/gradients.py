@@ -13,7 +13,9 @@ from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.oracles import limit_kernel
 from wideproof.papers.allenzhu2018.products import rho
 from wideproof.papers.check import Check, agrees, at_least, at_most, conclude, frequency, identity, law, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("gradient", "rnn")
 
 ATTACKS = ("flips", "outputs", "random")
 SMALL_DELTAS = (1e-2, 3e-3, 1e-3, 3e-4)
@@ -40,7 +42,8 @@ def delta_eigenvalues(lab: Lab) -> list[float]:
     ]
 
 
-@statement
+@statement("Squared gradient between δm/poly(ρ) and poly(ρ)m times the largest loss, near the start", "scale")
+@misprint("the radius is a power of ϱ (with 1/δ), once printed with ρ")
 def theorem_3(lab: Lab) -> Check:
     r"""Near the start, $\|\nabla f(W)\|_F^2 \ge \Omega(\delta m/\rho^{14}) \max\|\mathrm{loss}\|^2$ and
     $\le O(\rho^{12} m)\max\|\mathrm{loss}\|^2$.
@@ -91,7 +94,8 @@ def fixed_losses(lab: Lab) -> list[np.ndarray]:
     return [*random, *hot, worst]
 
 
-@statement
+@statement("At the start, fixed losses give a fake gradient of at least δm/poly(ρ)·loss², squared", "scale")
+@misprint("the proof gives ρ^15 where L exceeds d·log²m")
 def theorem_5(lab: Lab) -> Check:
     r"""For losses fixed before the weights:
     $\|\widehat\nabla f(W)\|_F^2 \ge \tilde\Omega(\delta m/\mathrm{poly}(\rho)) \max\|\mathrm{loss}_{i,\ell}\|^2$.
@@ -124,7 +128,7 @@ def largest_loss(losses: np.ndarray) -> tuple[int, int, float]:
     return int(i), int(time) + 1, float(norms.max())
 
 
-@statement
+@statement("Nearly all units have a backward coordinate of at least loss/ρ", "scale")
 def eq_6_2(lab: Lab) -> Check:
     r"""$|(u_{i^*,\ell^*})_k| \ge \|\mathrm{loss}_{i^*,\ell^*}\|/\rho$ for a fraction $1 - o(1)$ of the units $k$."""
     divisors = np.array([5.0, 10.0, 20.0, 40.0])
@@ -153,7 +157,9 @@ def selected(seen: Unrolled, i: int, time: int, small: float, large: float) -> n
     return (size[i, time] <= small) & (others >= large).all(axis=0) & (later >= large).all(axis=0)
 
 
-@statement
+@statement(
+    "A share of units is near zero for the chosen sequence and time, away from zero for others and later", "scale"
+)
 def eq_6_3(lab: Lab) -> Check:
     r"""A fraction $\delta/\mathrm{poly}(\rho)$ of units has $|(g_{i^*,\ell^*+1})_k| \le \beta_-/\sqrt m$ but all
     others $\ge \beta_+/\sqrt m$.
@@ -198,7 +204,7 @@ def nudged_rows(lab: Lab, width: int, seed: int, draws: int, units: int) -> np.n
     return found
 
 
-@statement
+@statement("Nudging a selected unit makes its row of the gradient large with constant probability", "scale")
 def eq_6_4(lab: Lab) -> Check:
     r"""$\|\widehat\nabla_k f(W + W'_k)\| \ge \Omega(\|\mathrm{loss}_{i^*,\ell^*}\|/\rho)$ with constant probability
     over $W'_k$.
@@ -219,7 +225,12 @@ def eq_6_4(lab: Lab) -> Check:
     )  # fmt: skip
 
 
-@statement
+@statement(
+    "A Gaussian vector is one of the same law plus a small Gaussian that depends on it",
+    "exact",
+    role="tool",
+    network="none",
+)
 def proposition_6_1(lab: Lab) -> Check:
     r"""$g \sim N(0, I/m)$ is $g_1 + g_3$ with $g_1 \sim N(0, I/m)$ and $g_3$ close to $N(0, \theta^2 I/m)$, correlated
     with $g_1$.
@@ -244,7 +255,8 @@ def proposition_6_1(lab: Lab) -> Check:
     return conclude(*parts, assumptions=("theta^2/2 for 'very close'",))
 
 
-@statement
+@statement("One nudge changes the squared rows of a set N, summed, by O(ρ⁸ + |N|/m^(1/6))", "scale")
+@misprint("the sum runs over the set N, printed [N]")
 def eq_6_7(lab: Lab) -> Check:
     r"""$\sum_{k\in N} |\,\|\widehat\nabla_k(W)\|^2 - \|\widehat\nabla_k(W + W''_j)\|^2| \le O(\rho^8 + |N|/m^{1/6})$
     for one nudge $W''_j$.

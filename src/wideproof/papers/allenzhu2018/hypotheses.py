@@ -12,12 +12,14 @@ from wideproof.papers.allenzhu2018.distributions import fits
 from wideproof.papers.allenzhu2018.fake_gradient import triple_sum
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, law
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("hypothesis", "rnn")
 
 NARROW = 128  # the width at which the network's own draw, gradient and training are looked at
 
 
-@statement
+@statement("Padding gives first tokens norm 1 and last coordinate 1/√2, which acts as a bias N(0,1/m)", "exact")
 def footnote_5(lab: Lab) -> Check:
     r"""Padding makes $\|x_{i,1}\| = 1$, $[x_{i,1}]_{d_x} = 1/\sqrt2$; the last acts as a bias $N(0, 1/m)$."""
     raw = lab.rng("raw").standard_normal((20, 3, 5))
@@ -40,7 +42,7 @@ def footnote_5(lab: Lab) -> Check:
     )  # fmt: skip
 
 
-@statement
+@statement("Every two sequences differ by δ or more in their first token", "bound")
 def assumption_2_1(lab: Lab) -> Check:
     r"""$\|x_{i,1} - x_{j,1}\| \ge \delta$ for all $i \ne j$, $\delta \in (0, 1]$; then the first tokens are
     $\delta/\sqrt2$-separable.
@@ -63,7 +65,9 @@ def assumption_2_1(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "The random start: W and A with variance 2/m, B with variance 1/d, all independent", "exact", role="initialization"
+)
 def definition_2_3(lab: Lab) -> Check:
     r"""$W$ and $A$ have independent entries $N(0, 2/m)$, $B$ independent entries $N(0, 1/d)$ ($2/m$ and $1/d$ are
     variances).
@@ -88,7 +92,7 @@ def definition_2_3(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The gradient as a triple sum over sequences, scored times and earlier times", "exact", role="gradient")
 def fact_2_5(lab: Lab) -> Check:
     r"""The gradient of the objective.
 
@@ -114,7 +118,11 @@ def fact_2_5(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "W sends fresh directions to new Gaussian vectors, independent of all earlier states",
+    "exact",
+    role="initialization",
+)
 def footnote_9(lab: Lab) -> Check:
     r"""$W v_{i,\ell}$ is $N(0, \tfrac2m I)$ and independent of all $h_{j,a}$, $a < \ell$: $W U_L$ has independent
     $N(0, 2/m)$ entries.
@@ -154,7 +162,8 @@ def sharing(lab: Lab, prefix: int) -> SequenceDataset:
     return SequenceDataset(x, data.y, "regression", f"first {prefix} tokens shared")
 
 
-@statement
+@statement("Equal beginnings with different targets leave a loss that no weights remove", "exact")
+@misprint("targets at time 1 do not matter, since the loss starts at time 2")
 def footnote_10(lab: Lab) -> Check:
     r"""Two sequences that agree on their first $p$ tokens have equal outputs up to $p$: different targets there leave
     a loss.

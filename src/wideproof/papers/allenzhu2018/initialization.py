@@ -14,7 +14,9 @@ from wideproof.papers.allenzhu2018.distributions import rectified_cdf, rectified
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.oracles import limit_fresh, limit_states
 from wideproof.papers.check import Check, agrees, at_least, at_most, conclude, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("initialization", "rnn")
 
 SHORT = 2  # the length at which deviations of 1/(4L) are several standard deviations at reachable widths
 
@@ -39,7 +41,7 @@ def _least_fresh(seen: Unrolled) -> float:
     return float(fresh(seen.h).norms.min())
 
 
-@statement
+@statement("Hidden states and pre-activations have norm between 1/2 and O(L)", "scale")
 def eq_4_1(lab: Lab) -> Check:
     r"""$\tfrac12 \le \|h_{i,\ell}\|, \|g_{i,\ell}\| \le O(L)$ at random initialization."""
     starts = [lab.start(m, seed=seed, tail=tail).seen for m in lab.widths for seed in lab.seeds for tail in TAILS]
@@ -65,7 +67,7 @@ def _largest_g(seen: Unrolled) -> float:
     return float(np.linalg.norm(seen.g, axis=-1).max())
 
 
-@statement
+@statement("What a hidden state adds to all earlier ones is at least of order 1/L²", "scale")
 def eq_4_2(lab: Lab) -> Check:
     r"""$\|(I - U_{\ell-1}U_{\ell-1}^\top) h_{i,\ell}\| \ge \tilde\Omega(1/L^2)$: every state has fresh randomness."""
     zero = over_lengths(lab, _least_fresh, tail="zero")
@@ -108,7 +110,8 @@ def separations(lab: Lab, delta: float, length: int, tail: str, width: int, seed
     return lab.keep(("separations", delta, length, tail, width, seed), make)
 
 
-@statement
+@statement("Fresh parts of two sequences' states stay δ/2-separable at all times", "bound")
+@misprint("the first states are δ/2-separable, not δ-separable as the text below says")
 def eq_4_3(lab: Lab) -> Check:
     r"""$(I - U_\ell U_\ell^\top) h_{i,\ell+1}$ and $(I - U_\ell U_\ell^\top) h_{j,\ell+1}$ are $\delta/2$-separable."""
     deltas, width = (0.1, 0.01, 1e-3, 1e-4), lab.widths[-1]
@@ -144,7 +147,8 @@ def _failure_exponents(sizes: np.ndarray, share: float, above: bool) -> np.ndarr
 SIZES = np.array([1000.0, 2000.0, 4000.0, 8000.0])
 
 
-@statement
+@statement("Norms of hidden states and pre-activations at each time, with constants", "bound")
+@misprint("the lower bound's power is l+1, printed l")
 def lemma_b_3(lab: Lab) -> Check:
     r"""$(1 - \tfrac1{4L})^{\ell+1} \le \|h_{i,\ell+1}\| \le 2\ell + 4$ and $\|g_{i,\ell+1}\| \le 4\ell + 8$.
 
@@ -169,7 +173,7 @@ def lemma_b_3(lab: Lab) -> Check:
     return conclude(*parts, assumptions=(f"L = {SHORT}, m = {width}: deviations of 1/(4L) are then rare",))
 
 
-@statement
+@statement("One time step lengthens a state to at most (1+1/L)(‖h‖+1)", "bound")
 def claim_b_4(lab: Lab) -> Check:
     r"""$\|h_{i,\ell+1}\| \le (1 + 1/L)(\|h_{i,\ell}\| + 1)$ with probability $1 - e^{-\Omega(m/L^2)}$.
 
@@ -189,7 +193,7 @@ def claim_b_4(lab: Lab) -> Check:
     return conclude(*parts, assumptions=(f"L = {SHORT}, m = {lab.widths[-1]}",))
 
 
-@statement
+@statement("One time step keeps 1-1/(4L) of a state's norm", "bound")
 def claim_b_5(lab: Lab) -> Check:
     r"""$\|h_{i,\ell+1}\| \ge (1 - \tfrac1{4L})\|h_{i,\ell}\|$ with probability $1 - e^{-\Omega(m/L^2)}$."""
     parts = []
@@ -203,7 +207,8 @@ def claim_b_5(lab: Lab) -> Check:
     return conclude(*parts, assumptions=(f"L = {SHORT}, m = {lab.widths[-1]}",))
 
 
-@statement
+@statement("The fresh part of a state is at least 1/(2·10⁶L²log³m)", "bound")
+@misprint("the proof asks for ‖z_1‖ ≥ 1/√2, false at l = 1; only the sum of squares is needed")
 def lemma_b_6(lab: Lab) -> Check:
     r"""$\|(I - U_\ell U_\ell^\top) h_{i,\ell+1}\| \ge \frac1{2\cdot10^6 L^2\log^3 m}$ with probability
     $1 - e^{-\Omega(\sqrt m)}$.
@@ -222,7 +227,8 @@ def lemma_b_6(lab: Lab) -> Check:
     return conclude(*parts, note="a bound loose by 1e8 and more: the limit is reached instead")
 
 
-@statement
+@statement("A ReLU of a good vector plus noise keeps most of the noise off any few directions", "bound", network="none")
+@misprint("used with α below the printed range; the proof gives α^1.5/2, printed /4")
 def lemma_b_7(lab: Lab) -> Check:
     r"""$\|(I - UU^\top)\phi(w + rv)\| \ge r(1 - 2\alpha) - \tfrac12\alpha^{3/2}$ for good $w$, orthonormal $U$,
     $v \sim N(0, \tfrac2m I)$.
@@ -272,7 +278,8 @@ def _residual_limit(lab: Lab) -> list[Check]:
     return parts
 
 
-@statement
+@statement("Separability of first tokens lasts: fresh parts are δ/2-separable at every time", "bound")
+@misprint("first tokens δ apart are δ/√2-separable at least")
 def lemma_b_9(lab: Lab) -> Check:
     r"""If the first tokens are $\delta$-separable, $\delta \le \frac1{10^6 L^2\log^3 m}$, fresh parts stay
     $\delta/2$-separable.
@@ -289,7 +296,8 @@ def lemma_b_9(lab: Lab) -> Check:
     return conclude(*parts, hypotheses=hypotheses, assumptions=("delta is half of the largest the lemma allows",))
 
 
-@statement
+@statement("One time step of the induction for separability", "bound")
+@misprint("the factor is 1-2α-1/(4L), printed 1-3α")
 def claim_b_10(lab: Lab) -> Check:
     r"""One step keeps separability up to the factor $1 - 2\alpha - \tfrac1{4L}$, $\alpha = 16\delta\log m$."""
     width, parts = lab.widths[-1], []

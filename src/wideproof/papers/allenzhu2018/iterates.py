@@ -10,7 +10,9 @@ import numpy as np
 from wideproof.monitors.recurrent import Factors, Unrolled, backward, objective, unroll
 from wideproof.papers.allenzhu2018.lab import SEPARATION, Lab, N, Start, step_limit
 from wideproof.papers.check import Check, at_most, conclude, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("convergence", "rnn")
 
 STEPS = "η = 1/λmax(K) at the start, shorter for minibatches, in place of δ/(ρ^44 m), below 10^-60"
 BATCH = 2
@@ -20,19 +22,22 @@ DRAWS, OUTPUTS = 8, 4  # targets and outputs at one start: several of each scatt
 FIRST = f"at the start: d = {OUTPUTS}, half the step, the mean over {DRAWS} targets with normal losses"
 
 
-@statement
+@statement("Gradient descent stays within ϱ^50/√m of its start", "scale")
+@misprint("the path bounded in the proof can exceed ϱ^50/√m, not ϱ^60/√m")
 def eq_h_1(lab: Lab) -> Check:
     r"""Gradient descent stays close: $\|W^{(t)} - W^{(0)}\|_F \le \varrho^{50}/\sqrt m$ for all $t$."""
     return _distance(lab, None)
 
 
-@statement
+@statement("SGD stays within ϱ^50/√m of its start", "scale")
+@misprint("the last line prints ρ^50; ϱ^60 is what the bounded path needs")
 def eq_i_1(lab: Lab) -> Check:
     r"""SGD stays close: $\|W^{(t)} - W^{(0)}\|_F \le \varrho^{50}/\sqrt m$ for all $t$."""
     return _distance(lab, BATCH)
 
 
-@statement
+@statement("Averaged over the minibatch, one SGD step takes off a fraction Ω(ηδm/ρ^15) of the objective", "scale")
+@misprint("m is printed in the denominator; and the minibatch gradient needs n²/|S| where n²/|S|² is printed")
 def eq_i_2(lab: Lab) -> Check:
     r"""On average over the minibatch, one SGD step reduces the objective by a factor $1 - \Omega(\eta \delta m /
     \rho^{15})$.
@@ -49,7 +54,7 @@ def eq_i_2(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Whatever the minibatch, one SGD step multiplies the objective by at most 1 + O(ρ¹²ηm)", "scale")
 def eq_i_3(lab: Lab) -> Check:
     r"""One SGD step multiplies the objective by at most $1 + O(\rho^{12} \eta m)$, whatever the minibatch."""
     changes = [[first_steps(lab, m, seed).change for m in widths(lab)] for seed in range(48)]

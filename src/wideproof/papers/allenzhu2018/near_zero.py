@@ -10,7 +10,9 @@ import numpy as np
 from wideproof.monitors.recurrent import Unrolled, unroll
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_least, conclude, identity
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("gradient", "rnn")
 
 BETA_MINUS, BETA_PLUS = 0.03, 0.04
 NEAR = (
@@ -28,7 +30,11 @@ class Near(NamedTuple):
     four: int
 
 
-@statement
+@statement(
+    "Units within β− of zero at (i*, l*+1) and beyond β+ at every other sample and later time: at least β−|N1|/(64L)",
+    "bound",
+)
+@misprint("at l* = L there is no time l*+1; the largest loss is taken at (i*, l*+1)")
 def lemma_d_2(lab: Lab) -> Check:
     r"""Many units are near zero at $(i^*, \ell^*+1)$ and away from it elsewhere: $|N_4| \ge \beta_- |N_1| / (64 L)$."""
     counts = near_zero(lab)
@@ -39,7 +45,8 @@ def lemma_d_2(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Units of N1 within β− of zero at (i*, l*+1): at least β−|N1|/(16L)", "bound")
+@misprint("also needs |N1| >= n²L²/β−, which only Lemma D.2 states")
 def lemma_d_3(lab: Lab) -> Check:
     r"""Units near zero: $|N_2| \ge \beta_- |N_1| / (16 L)$, $N_2 = \{k \in N_1 : |(g_{i^*,\ell^*+1})_k| \le
     \beta_-/\sqrt m\}$.
@@ -52,7 +59,8 @@ def lemma_d_3(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("At least half of these are beyond β+ for all other samples", "bound")
+@misprint("printed with β−, where Lemma D.2 needs β+")
 def lemma_d_4(lab: Lab) -> Check:
     r"""Half of $N_2$ is at least $\beta_+/\sqrt m$ from zero for all other samples, whatever $N_2$ was made from.
 
@@ -67,7 +75,8 @@ def lemma_d_4(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("At least half of what remains is beyond β+ for all samples at all later times", "bound")
+@misprint("printed with β−, where Lemma D.2 needs β+")
 def lemma_d_5(lab: Lab) -> Check:
     r"""Half of $N_3$ is at least $\beta_+/\sqrt m$ from zero for all samples at all later times, given $A$ and $W
     U_{\ell^*}$.

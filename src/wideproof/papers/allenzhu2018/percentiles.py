@@ -8,7 +8,9 @@ from wideproof.monitors.recurrent import good
 from wideproof.papers.allenzhu2018.distributions import good_probability
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_least, at_most, conclude, frequency
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("tool", "none")
 
 ALPHAS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.49)
 
@@ -26,7 +28,8 @@ def _goodness(share: float) -> tuple[list[float], list[float]]:
     return exact, [-np.expm1(-(alpha**2) * m / 100) for m, alpha in grid]
 
 
-@statement
+@statement("Nearly half of a Gaussian vector lies beyond 5ασ/16, and as much below the negative", "bound")
+@misprint("false for odd m and α < 1/m, where more than m coordinates would be needed")
 def lemma_a_13(lab: Lab) -> Check:
     r"""With probability $1 - e^{-\alpha^2 m/100}$, $(1-\alpha)/2$ of the coordinates are $\ge 5\alpha\sigma/16$, as
     many $\le -5\alpha\sigma/16$.
@@ -40,7 +43,8 @@ def lemma_a_13(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("A Gaussian vector with deviation σ is (α, σ/4)-good, up to a small probability", "bound")
+@misprint("false for odd m and α < 1/m, as Lemma A.13")
 def corollary_a_15(lab: Lab) -> Check:
     r"""$x \sim N(0, \sigma^2 I_m)$ is $(\alpha, \sigma/4)$-good with probability $1 - e^{-\alpha^2 m/100}$."""
     exact, claimed = lab.keep("goodness", lambda: _goodness(1 / 4))
@@ -59,7 +63,8 @@ def corollary_a_15(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Gaussian images of fixed blocks are (α,σ/4)-good", "bound")
+@misprint("false for odd m and α < 1/m, as Lemma A.13")
 def corollary_a_16(lab: Lab) -> Check:
     r"""$\sum_j A_j x_j$ with variances $\sigma_j^2$ is $(\alpha, \sigma/4)$-good,
     $\sigma^2 = \sum_j \sigma_j^2\|x_j\|^2$, same probability.
@@ -108,7 +113,8 @@ def split_excess(w: np.ndarray, starts: int, steps: int = 30) -> float:
     return best
 
 
-@statement
+@statement("Images of all vectors split into a short part and one with small entries", "bound")
+@misprint("n ≤ s, printed d ≤ s; the constants need log m ≥ 8")
 def lemma_a_17(lab: Lab) -> Check:
     r"""Every $y = Wx$ is $y_1 + y_2$, $\|y_1\| \le \sqrt{s}\log^2 m/\sqrt m\,\|x\|$ and
     $\|y_2\|_\infty \le \log m/\sqrt m\,\|x\|$.

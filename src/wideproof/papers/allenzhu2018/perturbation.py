@@ -10,16 +10,21 @@ from wideproof.monitors.recurrent import Unrolled
 from wideproof.papers.allenzhu2018.attacked import CHOICES, KINDS, Shift, draws, every_shift, largest, perturbation
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("perturbation", "rnn")
 
 
-@statement
+@statement(
+    "Perturbing W by τ0/√m in spectral norm: states, masks and flipped values change little, for every such W'", "scale"
+)
 def lemma_c_2(lab: Lab) -> Check:
     r"""Forward stability: changes of size $\tau_0/\sqrt m$ in $W$ move states little and flip few units."""
     return conclude(lemma_c_2_a(lab), lemma_c_2_b(lab), lemma_c_2_c(lab), title="forward stability")
 
 
-@statement
+@statement("‖g'‖ and ‖h'‖ are at most O(L⁶τ0/√m) for every sample and time", "scale")
+@misprint("the proof's constants carry a further log m")
 def lemma_c_2_a(lab: Lab) -> Check:
     r"""Pre-activations and states move by $\|g'_{i,\ell}\|, \|h'_{i,\ell}\| \le O(L^6 \tau_0 / \sqrt m)$."""
     printed = {"m": -0.5, "τ0": 1.0, "L": 6.0}
@@ -31,7 +36,7 @@ def lemma_c_2_a(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Units that change sign at one sample and time: at most O(L^(10/3)τ0^(2/3)m^(2/3))", "scale")
 def lemma_c_2_b(lab: Lab) -> Check:
     r"""At most $\|D'_{i,\ell}\|_0 \le O(L^{10/3} \tau_0^{2/3}) m^{2/3}$ units change sign."""
     return conclude(
@@ -41,7 +46,7 @@ def lemma_c_2_b(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The perturbed values of units that changed sign: ‖D'g‖ at most O(L⁵τ0/√m)", "scale")
 def lemma_c_2_c(lab: Lab) -> Check:
     r"""Flipped pre-activations stay small: $\|D'_{i,\ell} g_{i,\ell}\| \le O(L^5 \tau_0 / \sqrt m)$.
 
@@ -60,7 +65,9 @@ def lemma_c_2_c(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "One time step of g': the new weights, the changed masks, and the change carried over, added up exactly", "exact"
+)
 def eq_c_2(lab: Lab) -> Check:
     r"""One step.
 
@@ -73,7 +80,11 @@ def eq_c_2(lab: Lab) -> Check:
     return conclude(identity(title, (after.g - before.g)[:, 1:], direct + masks + carried), assumptions=(FLIPPING,))
 
 
-@statement
+@statement("g' unrolled over all earlier times, exactly", "exact")
+@misprint(
+    "a first part g'_1 stands between the two sides of the printed equation; it is defined later and is not "
+    "equal to either"
+)
 def eq_c_3(lab: Lab) -> Check:
     r"""Unrolled.
 
@@ -89,7 +100,7 @@ def eq_c_3(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The direct term: ‖W'Dg‖ at most (τ0/√m)(4l + 8 + a small part)", "bound")
 def claim_c_3(lab: Lab) -> Check:
     r"""The fresh term is short.
 
@@ -106,7 +117,10 @@ def claim_c_3(lab: Lab) -> Check:
 SPLITS = (0.003, 0.01, 0.03, 0.1, 1.0)
 
 
-@statement
+@statement(
+    "A change that is short, or small in every entry, flips at most 10τ1^(2/3)m^(2/3) units, with ‖D'g‖ at most 3τ1/√m",
+    "bound",
+)
 def claim_c_4(lab: Lab) -> Check:
     r"""If $g'$ splits into $\|g'_1\| \le \tau_1/\sqrt m$ and $\|g'_2\|_\infty \le \tau_2/m$, then few units flip.
 
@@ -136,7 +150,10 @@ def claim_c_4(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "The image of a short sparse vector under the start's products: a part of small norm plus a part of small entries",
+    "bound",
+)
 def claim_c_5(lab: Lab) -> Check:
     r"""Short sparse vectors are spread out: $y = \tilde W \tilde D_\ell \cdots \tilde D_b \tilde W x$ splits into $y_1
     + y_2$.
@@ -161,7 +178,8 @@ def claim_c_5(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("That split for D'g, the values of units that changed sign", "bound")
+@misprint("indices of the printed product do not match; the flipped vector of time l meets the masks from l + 1 on")
 def claim_c_6(lab: Lab) -> Check:
     r"""The same split for $x = D' g$, the flipped part of the perturbed pre-activations."""
     rests, limits, entries, caps = [], [], [], []

@@ -8,7 +8,9 @@ from scipy import stats
 from wideproof.papers.allenzhu2018.distributions import excess_exponent, excess_mean
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, law, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("tool", "none")
 
 LEVELS = (0.01, 0.04, 0.09, 0.25, 0.5)
 
@@ -28,7 +30,7 @@ def failing_tables(lab: Lab, level: float) -> list[np.ndarray]:
     return tables
 
 
-@statement
+@statement("An event of probability 1-ε has conditional probability 1-√ε for most X", "bound")
 def fact_a_1(lab: Lab) -> Check:
     r"""If $f(X,Y)$ holds with probability $1-\varepsilon$, then
     $\Pr_X[\Pr_Y[f] \ge 1-\sqrt\varepsilon] \ge 1-\sqrt\varepsilon$.
@@ -45,7 +47,8 @@ def fact_a_1(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Values of at least a with probability ε make the conditional mean aε/2 often", "bound")
+@misprint("true for f ≥ 0 only")
 def fact_a_2(lab: Lab) -> Check:
     r"""For $f \ge 0$: $\Pr[f(X,Y) \ge a] \ge \varepsilon$ implies
     $\Pr_X[\mathbb E_Y f \ge a\varepsilon/2] \ge \varepsilon/2$.
@@ -65,7 +68,8 @@ def fact_a_2(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Excesses of Gaussian squares over log m rarely add up to 2√m", "scale")
+@misprint("the mean is printed with (x-g)² for x²-g², on one side; y is sub-exponential, not sub-Gaussian")
 def lemma_a_5(lab: Lab) -> Check:
     r"""For $y_i = \max\{x_i^2 - \log m, 0\}$, $x_i \sim N(0,1)$:
     $\Pr[\sum_{i\le m} y_i \ge 2\sqrt m] \le e^{-\Omega(\sqrt m)}$.
@@ -95,7 +99,8 @@ def _excesses(lab: Lab, m: int, trials: int) -> np.ndarray:
     return np.maximum(x**2 - np.log(m), 0).sum(axis=1)
 
 
-@statement
+@statement("Probability of a Gaussian near zero, between two straight lines", "bound")
+@misprint("with another mean only the lower bound is true")
 def fact_a_12(lab: Lab) -> Check:
     r"""For $x \sim N(0,\sigma^2)$ and $t \in (0,\sigma]$:
     $\Pr[x \ge t] \in [\tfrac12(1 - \tfrac{4t}{5\sigma}), \tfrac12(1 - \tfrac{2t}{3\sigma})]$.
@@ -115,7 +120,8 @@ def fact_a_12(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Bounded differences make a function concentrate", "bound")
+@misprint("both inequalities are reversed and one exponent has the wrong sign")
 def lemma_a_18(lab: Lab) -> Check:
     r"""Bounded differences $c_i$ give $\Pr[f - \mathbb E f \ge t] \le e^{-2t^2/\sum c_i^2}$ and the same below."""
     upper, lower, bounds = [], [], []
@@ -159,7 +165,8 @@ def switched_mean(n: int, mu: float, rare: float) -> tuple[float, float]:
     return kept * float(stats.binom.sf(np.ceil(n * mu / 2 - 1e-9) - 1, n, mu / kept)), exceptions
 
 
-@statement
+@statement("Concentration when differences are bounded except with small probability", "scale")
+@misprint("the proof prints an increment ≥ c+√p for ≥ -(c+√p)")
 def lemma_a_19(lab: Lab) -> Check:
     r"""Bounded differences $c$ but for probability $p$:
     $\Pr[f \ge \mu/2] \ge 1 - N^2\sqrt p - e^{-\Omega(\mu^2/(N(c^2+p)))}$.

@@ -11,7 +11,9 @@ from scipy import stats
 from wideproof.monitors.recurrent import Unrolled, fresh, unroll
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity, law
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("tool", "rnn")
 
 
 class Split(NamedTuple):
@@ -75,21 +77,21 @@ def moments(weight: np.ndarray, piece: Split, rows: Sequence[int] | np.ndarray |
 MOMENTS = (1.0, 3.0, float(stats.norm.cdf(1)), 0.5, 1.0, 0.0, 1.0)
 
 
-@statement
+@statement("W is a matrix of the same law plus u times the fresh direction of (i*, l*)", "exact")
 def lemma_e_4(lab: Lab) -> Check:
     r"""$W = W_2 + u v^\top$ with $W_2$ of the same law as $W$, and $u$ small but of both signs."""
     parts = (lemma_e_4_a(lab), lemma_e_4_b(lab), lemma_e_4_c(lab), lemma_e_4_d(lab))
     return conclude(*parts, title="W is a matrix of the same law plus a part of rank one")
 
 
-@statement
+@statement("What remains, W2, has independent N(0, 2/m) entries", "exact")
 def lemma_e_4_a(lab: Lab) -> Check:
     r"""The entries of $W_2$ are independent $N(0, 2/m)$."""
     drawn = [moments(s.seen.W - np.outer(s.u, s.v), s) for s in splits(lab, lab.pick(300, 1000, 5000))]
     return conclude(law("moments of √(m/2) W2", drawn, MOMENTS), assumptions=SMALL)
 
 
-@statement
+@statement("What is split off is uvᵀ, which no state up to l* sees", "exact")
 def lemma_e_4_b(lab: Lab) -> Check:
     r"""The other part is $W' = u v_{i^*,\ell^*}^\top$; states up to $\ell^*$ do not see it."""
     literal, given, states, kept = [], [], [], []
@@ -109,7 +111,8 @@ def lemma_e_4_b(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Given W2, each u_k exceeds θ/(2√m), and is below −θ/(2√m), with probability at least 1/4", "bound")
+@misprint("the proof's Pr[(g2)_k > 1/√m] >= 1/4 is false, 0.2398; the claim needs only 0.75/√m, 0.2979")
 def lemma_e_4_c(lab: Lab) -> Check:
     r"""Given $W_2$, each $u_k$ is at least $\theta/(2\sqrt m)$, and at most $-\theta/(2\sqrt m)$, with probability $\ge
     1/4$.
@@ -134,7 +137,7 @@ def lemma_e_4_c(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("All u_k are at most 3θρ/(2√m) in size", "bound")
 def lemma_e_4_d(lab: Lab) -> Check:
     r"""No $u_k$ is larger than $3\theta\rho/(2\sqrt m)$."""
     seen = lab.start(lab.width, 3, n=2).seen
@@ -144,13 +147,13 @@ def lemma_e_4_d(lab: Lab) -> Check:
     return conclude(at_most("‖u‖∞ <= 3θρ/(2√m)", largest, limit), assumptions=("θ = 1/(2ρ)",))
 
 
-@statement
+@statement("The split on some coordinates only leaves a matrix of the law of W", "exact")
 def lemma_e_5(lab: Lab) -> Check:
     r"""The split restricted to one coordinate, a set, or a set and its complement."""
     return conclude(lemma_e_5_a(lab), lemma_e_5_b(lab), lemma_e_5_c(lab), title="the split on chosen coordinates")
 
 
-@statement
+@statement("On one coordinate k", "exact")
 def lemma_e_5_a(lab: Lab) -> Check:
     r"""$W = W_0 + u_k e_k v^\top$ with a single coordinate $k$, and $W_0$ of the law of $W$."""
     drawn = [np.mean([moments(masked(s, [k]), s, [k]) for k in range(8)], axis=0) for s in _many(lab)]
@@ -158,7 +161,8 @@ def lemma_e_5_a(lab: Lab) -> Check:
     return conclude(law(title, drawn, MOMENTS), assumptions=(*SMALL, "k = 1..8 in turn"))
 
 
-@statement
+@statement("On the coordinates of a given set N", "exact")
+@misprint("the remainder is called W0 once, where W1 is meant")
 def lemma_e_5_b(lab: Lab) -> Check:
     r"""$W = W_1 + u_N v^\top$ with the coordinates of a fixed set $N$, and $W_1$ of the law of $W$."""
     chosen = np.arange(0, 48, 3)
@@ -167,7 +171,7 @@ def lemma_e_5_b(lab: Lab) -> Check:
     return conclude(law(title, drawn, (*MOMENTS, 1.0, 0.0)), assumptions=(*SMALL, "N every third unit"))
 
 
-@statement
+@statement("On a set N and on its complement, one after the other", "exact")
 def lemma_e_5_c(lab: Lab) -> Check:
     r"""$W = W_2 + u_N v^\top + u_{-N} v^\top$, a set and its complement."""
     chosen = np.arange(48) % 3 == 0

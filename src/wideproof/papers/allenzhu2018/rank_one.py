@@ -11,13 +11,16 @@ from wideproof.monitors import attacks
 from wideproof.papers.allenzhu2018.attacked import draws
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_most, conclude, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("perturbation", "rnn")
 
 COUNTS = (1, 4, 16, 64)
 SPARSE = ("W' = y zᵀ with z the direction of h_{i,2}, y with N entries ±τ0/√m at random places, independent of B",)
 
 
-@statement
+@statement("W' = yzᵀ with N entries of y up to τ0/√m: each coordinate of Wh' is O(ρ⁸N^(2/3)τ0^(4/3)/m^(2/3))", "scale")
+@misprint("printed τ0^(5/6), right only for τ0 up to 1")
 def lemma_c_10(lab: Lab) -> Check:
     r"""A sparse change of rank one moves single coordinates little.
 
@@ -39,13 +42,14 @@ def lemma_c_10(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The same W', drawn without looking at B: single columns of backward products move little", "scale")
 def lemma_c_11(lab: Lab) -> Check:
     r"""A sparse change of rank one, independent of $B$, moves the columns of backward products little."""
     return conclude(lemma_c_11_a(lab), lemma_c_11_b(lab), title="columns of backward products move little")
 
 
-@statement
+@statement("What changed masks do to one column: O(ρ³τ0^(1/3)N^(1/6)/m^(1/6))", "scale")
+@misprint("a factor L³ is lost in the sum and B costs another ρ: ρ³ should be about ρ⁷")
 def lemma_c_11_a(lab: Lab) -> Check:
     r"""New masks.
 
@@ -64,7 +68,7 @@ def lemma_c_11_a(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("What changed weights do to one column: O(ρ¹²N^(5/6)τ0^(5/3)/m^(1/3))", "scale")
 def lemma_c_11_b(lab: Lab) -> Check:
     r"""New weights.
 

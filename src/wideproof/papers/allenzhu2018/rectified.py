@@ -10,14 +10,16 @@ from scipy import stats
 from wideproof.papers.allenzhu2018.distributions import fits, rectified_cdf, rectified_tail
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_most, conclude, frequency, identity, law
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("tool", "none")
 
 ORDERS = (1, 2, 3, 5, 10, 30, 100, 1000, 10000)
 SIZES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)
 EPSILONS = np.array([0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0])
 
 
-@statement
+@statement("Tails of the chi-square distribution", "bound")
 def lemma_a_3(lab: Lab) -> Check:
     r"""$X \sim \sigma^2 \chi^2_k$: $\Pr[X - k\sigma^2 \ge (2\sqrt{kt} + 2t)\sigma^2] \le e^{-t}$,
     $\Pr[k\sigma^2 - X \ge 2\sqrt{kt}\sigma^2] \le e^{-t}$.
@@ -33,7 +35,7 @@ def lemma_a_3(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("A Gaussian vector's squared norm is off by n/b with probability 2exp(-n/8b²) at most", "bound")
 def lemma_a_4(lab: Lab) -> Check:
     r"""$\Pr[|\,\|x\|^2 - n\sigma^2| \ge \tfrac nb \sigma^2] \le 2 e^{-n/(8b^2)}$ for $x \sim N(0, \sigma^2 I_n)$,
     $b \ge 1$.
@@ -54,7 +56,8 @@ def _tails() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return upper, lower, np.exp(-(EPSILONS**2) * np.array(SIZES)[:, None] / 100)
 
 
-@statement
+@statement("The norm of φ(g) for Gaussian g rarely exceeds its mean by much", "bound")
+@misprint("the proof takes the norm for its square")
 def lemma_a_6(lab: Lab) -> Check:
     r"""$\Pr[\|\phi(x)\| < (1+\varepsilon)\sqrt{n/2}\,\sigma] \ge 1 - e^{-\varepsilon^2 n/100}$ for
     $x \sim N(0, \sigma^2 I_n)$.
@@ -66,7 +69,8 @@ def lemma_a_6(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The norm of φ(g) for Gaussian g rarely falls much below its mean", "bound")
+@misprint("the proof takes the norm for its square")
 def lemma_a_7(lab: Lab) -> Check:
     r"""$\Pr[\|\phi(x)\| > (1-\varepsilon)\sqrt{n/2}\,\sigma] \ge 1 - e^{-\varepsilon^2 n/100}$ for
     $x \sim N(0, \sigma^2 I_n)$.
@@ -78,7 +82,8 @@ def lemma_a_7(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Both tails of the norm of a rectified Gaussian vector", "bound")
+@misprint("φ is the ReLU, printed as its square")
 def lemma_a_8(lab: Lab) -> Check:
     r"""$\|\phi(x)\| \in (1 \pm \varepsilon)\sqrt{n/2}\,\sigma$ with probability $1 - 2e^{-\varepsilon^2 n/100}$,
     $\phi(a) = \max(a, 0)$.
@@ -120,7 +125,8 @@ def _image_check(lab: Lab, blocks: Sequence[tuple[int, float]]) -> Check:
     return conclude(*parts, exact, law("mean squared norm over its limit", ratios**2, 1.0))
 
 
-@statement
+@statement("A random ReLU layer keeps the norm of a fixed vector", "bound")
+@misprint("the proof prints the exponent with ε for ε²")
 def corollary_a_9(lab: Lab) -> Check:
     r"""$\|\phi(Ax)\| \in (1 \pm \varepsilon)\,\sigma\|x\|$ with probability $1 - 2e^{-\varepsilon^2 m/100}$,
     $A_{ij} \sim N(0, 2\sigma^2/m)$.
@@ -128,7 +134,7 @@ def corollary_a_9(lab: Lab) -> Check:
     return _image_check(lab, ((6, 1.5),))
 
 
-@statement
+@statement("The same for blocks of different variances", "bound")
 def corollary_a_10(lab: Lab) -> Check:
     r"""Blocks $A_j$ of variances $2\sigma_j^2/m$:
     $\|\phi(Ax)\| \in (1 \pm \varepsilon)(\sum_j \sigma_j^2\|x_j\|^2)^{1/2}$, same probability.
@@ -145,7 +151,9 @@ def masked(lab: Lab, angle: float, m: int = 100, draws: int = 400, p: int = 3) -
     return (w @ (0.1 * other) >= 0) * (w @ h)
 
 
-@statement
+@statement(
+    "A masked Gaussian image has half its entries zero, and a known norm, whatever the mask's direction", "exact"
+)
 def fact_a_11(lab: Lab) -> Check:
     r"""$|v_i| = |1\{\langle W_i, h+q\rangle \ge 0\}\langle W_i, h\rangle|$ is 0 or $|N(0, 2\|h\|^2/m)|$, half each,
     independent.

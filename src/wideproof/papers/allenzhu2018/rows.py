@@ -12,7 +12,9 @@ from wideproof.papers.allenzhu2018.fake_gradient import backward_coordinates
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.randomness import SAMPLE, TIME, rho, split
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("gradient", "rnn")
 
 LENGTH, COUNT, THETA = 4, 64, 0.15
 NEAR, AWAY, NUDGE = 0.05, 1.0, 1.0
@@ -24,7 +26,8 @@ CHOICES = (
 NUDGES = (CHOICES[0], f"one unit nudged by u_j = {NUDGE}/√m along v; 3θρ = {NUDGE}")
 
 
-@statement
+@statement("Averaged over the split on N, at least β−|N|/(100L) rows of the fake gradient are Ω(loss/(nL√d))", "scale")
+@misprint("(i*, l*) is printed as the smallest loss; it is the largest")
 def lemma_e_6(lab: Lab) -> Check:
     r"""On average over the split, rows are not small.
 
@@ -52,7 +55,7 @@ def lemma_e_6(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The split changes the terms of each row by O(ρ⁶τ0^(1/3)N^(1/6)/m^(1/6)) times the loss", "scale")
 def eq_e_2(lab: Lab) -> Check:
     r"""The split moves the terms of a row little.
 
@@ -64,7 +67,7 @@ def eq_e_2(lab: Lab) -> Check:
     return conclude(scales("largest over N, in m", "m", widths(lab), values, -1 / 6), assumptions=CHOICES)
 
 
-@statement
+@statement("The pre-activation of unit k at (i*, l*+1) after the split, written out exactly", "exact")
 def eq_e_4(lab: Lab) -> Check:
     r"""The pre-activation of unit $k$ at $(i^*, \ell^*+1)$ after the split, exactly.
 
@@ -81,7 +84,8 @@ def eq_e_4(lab: Lab) -> Check:
     return conclude(identity(title, after.g[SAMPLE, TIME][rows], right[rows]), assumptions=CHOICES)
 
 
-@statement
+@statement("Over random sets N, the averaged squared rows sum to at least Ω(β−|N|/ρ²) times the squared loss", "scale")
+@misprint("n²L³d is O(ρ²) only for L up to d log²m; in general ρ³")
 def lemma_e_7(lab: Lab) -> Check:
     r"""Over random sets, $\sum_{k \in N} E\|\hat\nabla_k f\|^2 \ge \Omega(\beta_- |N| / \rho^2)$ times the squared
     loss.
@@ -99,7 +103,8 @@ def lemma_e_7(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("A nudge of one coordinate changes the squared rows over N by O(ρ⁸ + ρ¹¹θ^(1/3)|N|/m^(1/6)) in sum", "scale")
+@misprint("smallest loss printed for largest; the choice of which units leave the good set is not counted")
 def lemma_e_8(lab: Lab) -> Check:
     r"""A nudge changes $\sum_{k \in N} \|\hat\nabla_k f\|^2$ by $O(\rho^8 + \rho^{11} \theta^{1/3} |N| / m^{1/6})$."""
     sizes, width, seeds = (16, 32, 64), lab.widths[1], range(NUDGED)
@@ -122,7 +127,8 @@ def lemma_e_8(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("A nudge changes all but few squared rows by O(ρ¹¹θ^(1/3)/m^(1/6)), and no row by more than O(ρ⁶)", "scale")
+@misprint("smallest loss printed for largest; ρ⁶ is ρ⁸ when nL² exceeds ρ")
 def claim_e_9(lab: Lab) -> Check:
     r"""One nudge changes most $\|\hat\nabla_k f\|^2$ by $O(\rho^{11} \theta^{1/3} / m^{1/6})$, and every one by
     $O(\rho^6)$.
@@ -143,7 +149,8 @@ def claim_e_9(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("For random sets N, every nudge in N changes the squared rows over N by O(ρ⁸) in sum", "scale")
+@misprint("refers to part (c) of Lemma E.5 by a broken label")
 def lemma_e_10(lab: Lab) -> Check:
     r"""Every nudge in a random set changes $\sum_{k \in N} \|\hat\nabla_k f\|^2$ by at most $O(\rho^8)$ times the
     squared loss.

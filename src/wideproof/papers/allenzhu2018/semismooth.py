@@ -15,7 +15,9 @@ from wideproof.monitors.recurrent import Unrolled, unroll
 from wideproof.papers.allenzhu2018.attacked import RADII, draws, perturbation
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section
+
+statement = Section("smoothness", "rnn")
 
 CHOICES = (
     "W_c is the start moved by Gaussian entries of spectral norm τ0/√m",
@@ -24,7 +26,10 @@ CHOICES = (
 )
 
 
-@statement
+@statement(
+    "h − h_c as an exact sum over earlier times, at most O(L⁹)‖W'‖, with O(L^(10/3)τ0^(2/3)m^(2/3)) changed units",
+    "exact",
+)
 def claim_g_2(lab: Lab) -> Check:
     r"""Exact change of the states.
 
@@ -55,7 +60,7 @@ def claim_g_2(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The squared loss at W_c + W' written around W_c: three terms, exactly", "exact")
 def eq_g_2(lab: Lab) -> Check:
     r"""$\tfrac12\|B h - y\|^2 = \tfrac12\|\mathrm{loss}_c\|^2 + \mathrm{loss}_c^\top B (h - h_c) + \tfrac12\|B (h -
     h_c)\|^2$, loss for loss.
@@ -68,7 +73,7 @@ def eq_g_2(lab: Lab) -> Check:
     return conclude(identity("squared losses around W_c", left, right), assumptions=CHOICES)
 
 
-@statement
+@statement("Outputs move by O(L⁹√m)‖W'‖", "scale")
 def eq_g_4(lab: Lab) -> Check:
     r"""Outputs move by $\|B (h_\ell - h_{c,\ell})\| \le O(L^9 \sqrt m) \|W'\|_2$."""
     rows = [
@@ -79,7 +84,7 @@ def eq_g_4(lab: Lab) -> Check:
     return conclude(scales(title, "m", lab.widths, rows, 0.5), assumptions=CHOICES)
 
 
-@statement
+@statement("Changed masks alter the linear term by O(ρ¹¹τ0^(1/3)m^(1/3)) times loss and ‖W'‖", "scale")
 def eq_g_5(lab: Lab) -> Check:
     r"""The masks cost $O(\rho^{11} \tau_0^{1/3} m^{1/3}) \|\mathrm{loss}\| \|W'\|_2$ in the linear term.
 
@@ -98,7 +103,7 @@ def eq_g_5(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Changed states alter the linear term by O(ρ^16√m) times loss and ‖W'‖²", "scale")
 def eq_g_6(lab: Lab) -> Check:
     r"""The change of the states costs $|\mathrm{loss}_c^\top B D_c W_c \cdots D_c W' (h_a - h_{c,a})| \le O(\rho^{16}
     \sqrt m) \|\mathrm{loss}\| \|W'\|_2^2$.
@@ -111,7 +116,12 @@ def eq_g_6(lab: Lab) -> Check:
     return conclude(scales(title, "m", lab.widths, rows, 0.5), assumptions=CHOICES)
 
 
-@statement
+@statement(
+    "φ(a) − φ(b) = (D + D'')(a − b), D'' at most 1 and zero where a and b have the same sign",
+    "exact",
+    role="tool",
+    network="none",
+)
 def proposition_g_3(lab: Lab) -> Check:
     r"""$\phi(a) - \phi(b) = (D + D'')(a - b)$ with $|D''_{kk}| \le 1$, nonzero only where the signs of $a$ and $b$
     differ.

@@ -10,7 +10,9 @@ from wideproof.data import SequenceDataset
 from wideproof.monitors import attacks
 from wideproof.papers.allenzhu2018.lab import Lab, Start
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("smoothness", "rnn")
 
 RADII = (1.0, 2.0, 4.0, 8.0)
 
@@ -54,7 +56,8 @@ def attacked_remainder(lab: Lab, width: int, seed: int, radius: float) -> float:
     return lab.keep(("attacked remainder", width, seed, radius), make)
 
 
-@statement
+@statement("The objective is smooth up to τ0^(1/3)m^(1/3)·loss·‖W'‖, near the start", "scale")
+@misprint("the sums over samples and times are not counted in the printed powers of ρ")
 def theorem_4(lab: Lab) -> Check:
     r"""$f$ is semi-smooth near the start, for $\|W_c - \tilde W\|_2, \|W'\|_2 \le \tau_0/\sqrt m$:
 
@@ -102,7 +105,8 @@ def _changes(lab: Lab, at: Start, seed: int) -> list[np.ndarray]:
     ]
 
 
-@statement
+@statement("The change of hidden states is a sum of propagated W'h, with masks corrected at flips", "exact")
+@misprint("the text below cites (4.1) for (5.1)")
 def eq_7_1(lab: Lab) -> Check:
     r"""The change of the hidden states is exactly a sum over where $W'$ acts.
 
@@ -149,7 +153,8 @@ def _flips(lab: Lab, width: int, seed: int) -> int:
     return int((at.seen.mask != moved.seen.mask).sum(axis=-1).max())
 
 
-@statement
+@statement("The objective's remainder beyond its linear part, exactly, from the change of states", "exact")
+@misprint("f and its gradient are taken at W_c, printed at W")
 def eq_7_2(lab: Lab) -> Check:
     r"""The remainder of $f$ at $W_c$ is exactly a sum over the states' changes:
 

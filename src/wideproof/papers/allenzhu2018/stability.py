@@ -11,12 +11,14 @@ from wideproof.monitors.recurrent import Unrolled
 from wideproof.papers.allenzhu2018.attacked import CHOICES, RADIUS, largest, perturbation
 from wideproof.papers.allenzhu2018.lab import Lab, Start
 from wideproof.papers.check import Check, conclude, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section
+
+statement = Section("perturbation", "rnn")
 
 RANK_ONE = "W' = y z', z a unit fresh direction, y four entries of size 1/sqrt(m) at random or where they hurt most"
 
 
-@statement
+@statement("A change τ0/√m of W moves states O(m^(-1/2)) and flips O(m^(2/3)) units", "scale")
 def eq_5_1(lab: Lab) -> Check:
     r"""$\|g'\|, \|h'\| \le O(m^{-1/2})$, $\|D'\|_0 \le O(m^{2/3})$, $\|D'g\| \le O(m^{-1/2})$ for every such $W'$."""
     quantities = {
@@ -53,7 +55,7 @@ def _product_change(before: Unrolled, after: Unrolled) -> float:
     )
 
 
-@statement
+@statement("A change of W moves products of masks and W by O(L⁷) in norm", "scale")
 def eq_5_2(lab: Lab) -> Check:
     r"""Products of masks and matrices change by a bounded amount.
 
@@ -80,7 +82,7 @@ def _back_change(before: Unrolled, after: Unrolled) -> float:
     return float(np.linalg.norm(changes, axis=-1).max())
 
 
-@statement
+@statement("A change of W moves backward matrices by O(m^(1/3))", "scale")
 def eq_5_3(lab: Lab) -> Check:
     r"""Backward matrices change less than they are long, which is $\sqrt m$.
 
@@ -114,7 +116,7 @@ def _forward_entry(before: Start, after: Start) -> float:
     return float(np.abs((after.seen.h - before.seen.h) @ after.seen.W.T).max())
 
 
-@statement
+@statement("A sparse rank-one change moves every coordinate of W h' by O(m^(-2/3)) at most", "scale")
 def eq_5_4(lab: Lab) -> Check:
     r"""$|((\tilde W + W') h'_{i,\ell})_k| \le O(m^{-2/3})$ for sparse rank-one $W' = y z^\top$, every $k$."""
     found = under_rank_one(lab, _forward_entry)
@@ -127,7 +129,7 @@ def _backward_column(before: Start, after: Start) -> float:
     return float(np.linalg.norm(changes, axis=2).max())
 
 
-@statement
+@statement("A sparse rank-one change moves every backward column by O(m^(-1/6)) at most", "scale")
 def eq_5_5(lab: Lab) -> Check:
     r"""Columns of backward matrices change little, for sparse rank-one $W' = y z^\top$ and every $k$.
 

@@ -2,59 +2,49 @@
 
 Every checkable statement is a function named after it, on a shared quick laboratory or on one of any size.
 
->>> print(lemma_g_6().outcome)
+>>> from wideproof.papers import du2019
+>>> print(du2019.lemma_g_6().outcome)
 holds
 """
 
-from wideproof.papers.du2019.concentration import eq_4 as eq_4
-from wideproof.papers.du2019.concentration import eq_5 as eq_5
-from wideproof.papers.du2019.concentration import eq_18 as eq_18
-from wideproof.papers.du2019.concentration import eq_19 as eq_19
-from wideproof.papers.du2019.concentration import remark_e_7 as remark_e_7
-from wideproof.papers.du2019.concentration import theorem_e_1 as theorem_e_1
-from wideproof.papers.du2019.convergence import condition_a_1 as condition_a_1
-from wideproof.papers.du2019.convergence import eq_12 as eq_12
-from wideproof.papers.du2019.convergence import lemma_b_5 as lemma_b_5
-from wideproof.papers.du2019.convergence import lemma_b_7 as lemma_b_7
-from wideproof.papers.du2019.convergence import lemma_c_5 as lemma_c_5
-from wideproof.papers.du2019.convergence import lemma_c_7 as lemma_c_7
-from wideproof.papers.du2019.convergence import lemma_d_5 as lemma_d_5
-from wideproof.papers.du2019.convergence import lemma_d_7 as lemma_d_7
-from wideproof.papers.du2019.convergence import theorem_5_1 as theorem_5_1
-from wideproof.papers.du2019.convergence import theorem_6_1 as theorem_6_1
-from wideproof.papers.du2019.convergence import theorem_7_1 as theorem_7_1
-from wideproof.papers.du2019.definitions import definition_5_1 as definition_5_1
-from wideproof.papers.du2019.definitions import definition_6_1 as definition_6_1
-from wideproof.papers.du2019.definitions import definition_7_1 as definition_7_1
-from wideproof.papers.du2019.definitions import definition_e_1 as definition_e_1
-from wideproof.papers.du2019.gradients import eq_13 as eq_13
-from wideproof.papers.du2019.gradients import eq_14 as eq_14
-from wideproof.papers.du2019.gradients import eq_15 as eq_15
-from wideproof.papers.du2019.hypotheses import condition_3_1 as condition_3_1
-from wideproof.papers.du2019.initialization import lemma_b_1 as lemma_b_1
-from wideproof.papers.du2019.initialization import lemma_b_2 as lemma_b_2
-from wideproof.papers.du2019.initialization import lemma_c_1 as lemma_c_1
-from wideproof.papers.du2019.initialization import lemma_c_2 as lemma_c_2
-from wideproof.papers.du2019.initialization import lemma_d_1 as lemma_d_1
-from wideproof.papers.du2019.initialization import lemma_d_2 as lemma_d_2
-from wideproof.papers.du2019.initialization import lemma_e_1 as lemma_e_1
-from wideproof.papers.du2019.perturbation import lemma_b_3 as lemma_b_3
-from wideproof.papers.du2019.perturbation import lemma_b_4 as lemma_b_4
-from wideproof.papers.du2019.perturbation import lemma_c_3 as lemma_c_3
-from wideproof.papers.du2019.perturbation import lemma_c_4 as lemma_c_4
-from wideproof.papers.du2019.perturbation import lemma_d_3 as lemma_d_3
-from wideproof.papers.du2019.perturbation import lemma_d_4 as lemma_d_4
-from wideproof.papers.du2019.positivity import lemma_f_1 as lemma_f_1
-from wideproof.papers.du2019.positivity import lemma_f_2 as lemma_f_2
-from wideproof.papers.du2019.positivity import lemma_f_3 as lemma_f_3
-from wideproof.papers.du2019.positivity import lemma_g_6 as lemma_g_6
-from wideproof.papers.du2019.positivity import proposition_f_1 as proposition_f_1
-from wideproof.papers.du2019.positivity import proposition_f_2 as proposition_f_2
-from wideproof.papers.du2019.smoothness import lemma_b_6 as lemma_b_6
-from wideproof.papers.du2019.smoothness import lemma_c_6 as lemma_c_6
-from wideproof.papers.du2019.smoothness import lemma_d_6 as lemma_d_6
-from wideproof.papers.du2019.tools import lemma_g_1 as lemma_g_1
-from wideproof.papers.du2019.tools import lemma_g_2 as lemma_g_2
-from wideproof.papers.du2019.tools import lemma_g_3 as lemma_g_3
-from wideproof.papers.du2019.tools import lemma_g_4 as lemma_g_4
-from wideproof.papers.du2019.tools import lemma_g_5 as lemma_g_5
+from collections.abc import Callable
+
+from wideproof.papers.check import Check
+from wideproof.papers.statement import function_of, statements, told
+
+
+def __getattr__(name: str) -> Callable[..., Check]:
+    return function_of("du2019", name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *(one.id for one in statements("du2019"))]
+
+
+# What nothing can be computed for by itself.
+# fmt: off
+told("du2019", "condition_3_2", "none", "hypothesis", "any", "The activation is analytic and no polynomial")
+told("du2019", "eq_1", "none", "setting", "any", "The loss: half the sum of squared errors, not a mean",
+    kind="definition")
+told("du2019", "eq_2", "none", "setting", "fc_smooth", "The fully connected network, layers scaled by √(c_σ/m)",
+    kind="definition")
+told("du2019", "eq_3", "none", "setting", "resnet_smooth", "The residual network, branches scaled by c_res/(H√m)",
+    kind="definition")
+told("du2019", "eq_6", "none", "perturbation", "any", "How far training has gone: ‖W(k) - W(0)‖_F/√m",
+    kind="definition")
+told("du2019", "eq_9", "none", "hypothesis", "resnet_smooth", "The width of the residual theorem", kind="condition",
+    erratum="the fourth term is larger than needed: block and limit both carry 1/H²")
+told("du2019", "eq_11", "none", "hypothesis", "conv_resnet", "The width of the convolutional theorem",
+    kind="condition", erratum="n⁴/(λ0⁴H²) where the proof gives n²/(λ0²H²)")
+told("du2019", "remark_e_1", "none", "setting", "any", "How many positions a layer has in the common framework")
+told("du2019", "remark_e_2", "none", "setting", "conv_resnet",
+    "A convolution's weights are a space of as many dimensions as the filter has pixels")
+told("du2019", "remark_e_3", "none", "setting", "any",
+    "The skip map D: nothing for fully connected, the identity for residual layers")
+told("du2019", "remark_e_4", "none", "setting", "any", "How many channels the input has in the common framework")
+told("du2019", "remark_e_5", "none", "setting", "any", "Which ρ and D give which network",
+    erratum="ρ = σ is printed for √c_σ σ, also in the first layer of residual networks")
+told("du2019", "remark_e_6", "none", "setting", "any", "X is √m times the features")
+told("du2019", "remark_e_8", "proof_step", "initialization", "any",
+    "How the lemmas on the least eigenvalue follow from the concentration")
+# fmt: on

@@ -12,18 +12,21 @@ from wideproof.papers.du2019.hypotheses import growth_constant
 from wideproof.papers.du2019.lab import KINDS, Kind, Lab
 from wideproof.papers.du2019.records import Params
 from wideproof.papers.du2019.recursion import FUNCTIONS
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("initialization", "any")
 
 ROWS = 8  # independent rows of a fit; each is a mean over several starts
 
 
-@statement
+@statement("Covariances and means of every layer come as close to their limits as 1/√m", "scale")
+@misprint("A_(h) is printed with one too many; factors 2 of the proof are dropped")
 def theorem_e_1(lab: Lab) -> Check:
     r"""Covariances and means of all layers come within $\mathcal{E}\sqrt{\log(Hn\max p/\delta)/m}$ of their limits."""
     return conclude(eq_18(lab), eq_19(lab))
 
 
-@statement
+@statement("Layer covariances come as close to their limits as 1/√m", "scale")
 def eq_18(lab: Lab) -> Check:
     r"""Layer covariances:
     $\big\|\tfrac1m \sum_\alpha X_i^{(h),(\alpha)\top} X_j^{(h),(\alpha)} - K^{(h)}_{ij}\big\|_\infty
@@ -32,7 +35,7 @@ def eq_18(lab: Lab) -> Check:
     return _in_the_width(lab, 0, "largest error of a covariance")
 
 
-@statement
+@statement("Layer means come as close to their limits as 1/√m", "scale")
 def eq_19(lab: Lab) -> Check:
     r"""Layer means: $\big\|\tfrac1m \sum_\alpha X_i^{(h),(\alpha)} - b^{(h)}_i\big\|_\infty
     \le \mathcal{E}\sqrt{\log(Hn\max p/\delta)/m}$, so the largest error of a mean falls like $m^{-1/2}$.
@@ -40,7 +43,9 @@ def eq_19(lab: Lab) -> Check:
     return _in_the_width(lab, 1, "largest error of a mean")
 
 
-@statement
+@statement(
+    "Fully connected: errors of the start grow by a constant factor per layer at most", "scale", network="fc_smooth"
+)
 def eq_4(lab: Lab) -> Check:
     r"""Fully connected: an error of the first layer grows by at most a constant factor from layer to layer.
 
@@ -60,7 +65,7 @@ def eq_4(lab: Lab) -> Check:
     return conclude(*parts, assumptions=["the O(H) in the exponent is H log2 C with C of Lemma B.1"])
 
 
-@statement
+@statement("Residual: errors of the start keep the order of the first layer's", "scale", network="resnet_smooth")
 def eq_5(lab: Lab) -> Check:
     r"""Residual: an error of the first layer stays of its order at every depth.
 
@@ -71,7 +76,8 @@ def eq_5(lab: Lab) -> Check:
     return conclude(*_in_the_depth(lab, "residual"), assumptions=[f"depths {_depths(lab)}"])
 
 
-@statement
+@statement("What width follows: exponential in depth without skips, free of depth with them", "scale")
+@misprint("needs A_(h) = max{...}, that is 0 or 1")
 def remark_e_7(lab: Lab) -> Check:
     r"""The width that concentration asks for: $2^{O(H)}$ for fully connected networks, free of depth for residual ones.
 

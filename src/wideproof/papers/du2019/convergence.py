@@ -10,12 +10,14 @@ from wideproof.papers.check import Check, at_least, at_most, conclude, frequency
 from wideproof.papers.du2019.hypotheses import data_hypotheses, width_hypothesis
 from wideproof.papers.du2019.lab import KINDS, Kind, Lab, Rule
 from wideproof.papers.du2019.records import Descent
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("convergence", "fc_smooth")
 
 RULES: tuple[Rule, ...] = ("theorem", "practical")
 
 
-@statement
+@statement("Fully connected: the loss falls below (1 - ηλ0/2)^k of the first at every step", "bound")
 def theorem_5_1(lab: Lab) -> Check:
     r"""Gradient descent on a wide fully connected network reaches zero loss at a linear rate.
 
@@ -27,7 +29,8 @@ def theorem_5_1(lab: Lab) -> Check:
     return _theorem(lab, "fully-connected")
 
 
-@statement
+@statement("Residual: the loss falls below (1 - ηλ0/2)^k of the first at every step", "bound", network="resnet_smooth")
+@misprint("the movement bound behind it lacks a factor H for W^(1) and a; the number of steps hides H²")
 def theorem_6_1(lab: Lab) -> Check:
     r"""Gradient descent on a wide residual network reaches zero loss at a linear rate, the width polynomial in depth.
 
@@ -38,7 +41,10 @@ def theorem_6_1(lab: Lab) -> Check:
     return _theorem(lab, "residual")
 
 
-@statement
+@statement(
+    "Convolutional: the loss falls below (1 - ηλ0/2)^k of the first at every step", "bound", network="conv_resnet"
+)
+@misprint("the movement bound behind it lacks a factor H for W^(1) and a")
 def theorem_7_1(lab: Lab) -> Check:
     r"""Gradient descent on a wide convolutional residual network reaches zero loss at a linear rate.
 
@@ -48,7 +54,8 @@ def theorem_7_1(lab: Lab) -> Check:
     return _theorem(lab, "conv-residual")
 
 
-@statement
+@statement("The squared error is below (1 - ηλ0/2)^k of the first: what the induction carries", "bound", network="any")
+@misprint("k' = 0 belongs to it, trivially")
 def condition_a_1(lab: Lab) -> Check:
     r"""What the induction carries from step to step: $\|y - u(k)\|_2^2 \le (1 - \eta\lambda_0/2)^k \|y - u(0)\|_2^2$.
 
@@ -61,7 +68,8 @@ def condition_a_1(lab: Lab) -> Check:
     return conclude(*parts)
 
 
-@statement
+@statement("The squared error after one step, expanded", "exact", network="any")
+@misprint("the display after it lacks η in front of λ_min")
 def eq_12(lab: Lab) -> Check:
     r"""One step, expanded exactly, and the estimate of its first-order term.
 
@@ -79,7 +87,8 @@ def eq_12(lab: Lab) -> Check:
     return conclude(*parts)
 
 
-@statement
+@statement("Fully connected: weights stay within R'√m of the start", "bound")
+@misprint("the last lines of the proof carry one η too many")
 def lemma_b_5(lab: Lab) -> Check:
     r"""While the induction holds, a fully connected network stays near its start.
 
@@ -92,7 +101,8 @@ def lemma_b_5(lab: Lab) -> Check:
     return _movement(lab, "fully-connected")
 
 
-@statement
+@statement("Residual: weights stay within R'√m of the start", "bound", network="resnet_smooth")
+@misprint("c_res/H holds for W^(2)..W^(H) only; checked without it for W^(1) and a")
 def lemma_c_5(lab: Lab) -> Check:
     r"""While the induction holds, a residual network stays near its start.
 
@@ -103,7 +113,8 @@ def lemma_c_5(lab: Lab) -> Check:
     return _movement(lab, "residual")
 
 
-@statement
+@statement("Convolutional: weights stay within R'√m of the start", "bound", network="conv_resnet")
+@misprint("c_res/H as in Lemma C.5")
 def lemma_d_5(lab: Lab) -> Check:
     r"""While the induction holds, a convolutional residual network stays near its start.
 
@@ -113,13 +124,16 @@ def lemma_d_5(lab: Lab) -> Check:
     return _movement(lab, "conv-residual")
 
 
-@statement
+@statement("Fully connected: the outputs' squared change is at most ηλ0/8 of the squared error", "bound")
 def lemma_b_7(lab: Lab) -> Check:
     r"""Fully connected: for a small step size $\|u(k+1) - u(k)\|^2 \le \tfrac18 \eta\lambda_0 \|y - u(k)\|^2$."""
     return _change(lab, "fully-connected")
 
 
-@statement
+@statement(
+    "Residual: the outputs' squared change is at most ηλ0/8 of the squared error", "bound", network="resnet_smooth"
+)
+@misprint("η <= cλ0H²/n² cannot have one c for all depths; checked with η <= cλ0/n²")
 def lemma_c_7(lab: Lab) -> Check:
     r"""Residual: for a small step size $\|u(k+1) - u(k)\|^2 \le \tfrac18 \eta\lambda_0 \|y - u(k)\|^2$.
 
@@ -129,7 +143,10 @@ def lemma_c_7(lab: Lab) -> Check:
     return _change(lab, "residual")
 
 
-@statement
+@statement(
+    "Convolutional: the outputs' squared change is at most ηλ0/8 of the squared error", "bound", network="conv_resnet"
+)
+@misprint("the factor H² in η, as in Lemma C.7")
 def lemma_d_7(lab: Lab) -> Check:
     r"""Convolutional residual: for a small step size $\|u(k+1) - u(k)\|^2 \le \tfrac18 \eta\lambda_0 \|y - u(k)\|^2$,
     in the form $\eta \le c\lambda_0/(n^2p^2)$, without the factor $H^2$ that the paper allows.

@@ -6,13 +6,16 @@ from wideproof.kernels import limit_gram
 from wideproof.papers.check import Check, agrees, conclude, law
 from wideproof.papers.du2019.lab import KINDS, Kind, Lab
 from wideproof.papers.du2019.recursion import Recursion, recursion
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("setting", "fc_smooth")
 
 NODES = 160  # of the second route: inputs of norm 2 need many
 TOLERANCE = 1e-6
 
 
-@statement
+@statement("The fully connected network's Gram matrix at infinite width", "oracle")
+@misprint("the last block is printed with the covariance of the layer before, A^(H-1) for A^(H)")
 def definition_5_1(lab: Lab) -> Check:
     r"""The limit of a fully connected network's Gram matrix: covariances layer by layer, then the last block.
 
@@ -24,7 +27,8 @@ def definition_5_1(lab: Lab) -> Check:
     return _definition(lab, "fully-connected")
 
 
-@statement
+@statement("The residual network's Gram matrix at infinite width", "oracle", network="resnet_smooth")
+@misprint("each mean b is printed with the activation of its own example; A^(H-1) for A^(H)")
 def definition_6_1(lab: Lab) -> Check:
     r"""The limit of a residual network's Gram matrix, with the mean $b$ of the features.
 
@@ -35,7 +39,8 @@ def definition_6_1(lab: Lab) -> Check:
     return _definition(lab, "residual")
 
 
-@statement
+@statement("The convolutional network's Gram matrix at infinite width", "oracle", network="conv_resnet")
+@misprint("c_res²/H² is missing, pixels are added to patch sums, and the index and the pairing as in Definition 6.1")
 def definition_7_1(lab: Lab) -> Check:
     r"""The limit of a convolutional residual network's Gram matrix: pixel covariances and their sums over patches.
 
@@ -47,7 +52,7 @@ def definition_7_1(lab: Lab) -> Check:
     return _definition(lab, "conv-residual")
 
 
-@statement
+@statement("One recursion of covariances and means for all three networks", "oracle", network="any")
 def definition_e_1(lab: Lab) -> Check:
     r"""One recursion for all networks: covariances $K^{(h)}$ and means $b^{(h)}$ of $X^{(h)} = \sqrt m\, x^{(h)}$.
 

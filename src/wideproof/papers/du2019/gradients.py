@@ -10,10 +10,12 @@ from wideproof.papers.check import Check, conclude, identity
 from wideproof.papers.du2019.lab import Kind, Lab
 from wideproof.papers.du2019.records import Params
 from wideproof.papers.du2019.recursion import FUNCTIONS
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("gradient", "fc_smooth")
 
 
-@statement
+@statement("Fully connected: the last hidden block without a backward pass", "exact")
 def eq_13(lab: Lab) -> Check:
     r"""The last hidden block of a fully connected network.
 
@@ -23,7 +25,8 @@ def eq_13(lab: Lab) -> Check:
     return _closed(lab, "fully-connected")
 
 
-@statement
+@statement("Residual: the last hidden block without a backward pass", "exact", network="resnet_smooth")
+@misprint("for H = 1 the factor is c_σ instead")
 def eq_14(lab: Lab) -> Check:
     r"""The last hidden block of a residual network, for $H \ge 2$.
 
@@ -33,7 +36,8 @@ def eq_14(lab: Lab) -> Check:
     return _closed(lab, "residual")
 
 
-@statement
+@statement("Convolutional: the last hidden block without a backward pass", "exact", network="conv_resnet")
+@misprint("indices of a exchanged")
 def eq_15(lab: Lab) -> Check:
     r"""The last hidden block of a convolutional residual network, $x_{i,l}$ the patch at position $l$.
 

@@ -13,13 +13,16 @@ from wideproof.monitors.smooth import SmoothNetwork, geometric
 from wideproof.networks import ACTIVATIONS, Activation
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity
 from wideproof.papers.du2019.lab import Kind, Lab
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
 from wideproof.precision import double
+
+statement = Section("hypothesis", "any")
 
 REACH = 12.0  # beyond it tanh, softplus and their kin are linear or constant to rounding
 
 
-@statement
+@statement("The activation and its slope change at most in proportion to their argument", "bound")
+@misprint("the second argument of σ' is printed as the first")
 def condition_3_1(lab: Lab) -> Check:
     r"""The activation is tame: $|\sigma(0)| \le c$, and $\sigma$ and $\sigma'$ are both $c$-Lipschitz.
 

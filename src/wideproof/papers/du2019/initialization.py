@@ -13,10 +13,13 @@ from wideproof.papers.check import Check, at_least, at_most, conclude, frequency
 from wideproof.papers.du2019.hypotheses import data_hypotheses, norm_width, width_hypothesis
 from wideproof.papers.du2019.lab import KINDS, PIXELS, Kind, Lab
 from wideproof.papers.du2019.recursion import FUNCTIONS, averages
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("initialization", "fc_smooth")
 
 
-@statement
+@statement("Fully connected: feature norms start between 1/2 and 2", "bound")
+@misprint("3L for 2L in the growth constant; c_σ² is missing from the variance")
 def lemma_b_1(lab: Lab) -> Check:
     r"""Features of a fully connected network start with norms around 1.
 
@@ -26,7 +29,8 @@ def lemma_b_1(lab: Lab) -> Check:
     return _norms(lab, "fully-connected", lambda network, c_w: 2.0)
 
 
-@statement
+@statement("Residual: feature norms start between constants free of depth", "bound", network="resnet_smooth")
+@misprint("the proof takes σ(0) = 0, and (1 - c/H)^(H-1) >= e^-c, which needs c <= 1")
 def lemma_c_1(lab: Lab) -> Check:
     r"""Features of a residual network start with norms between constants free of depth.
 
@@ -35,7 +39,10 @@ def lemma_c_1(lab: Lab) -> Check:
     return _norms(lab, "residual", residual_constant)
 
 
-@statement
+@statement(
+    "Convolutional: feature norms start between constants polynomial in the pixels", "bound", network="conv_resnet"
+)
+@misprint("c_(σ,1/√p)² belongs above the fraction line; σ(0) = 0 is taken for granted")
 def lemma_d_1(lab: Lab) -> Check:
     r"""Features of a convolutional residual network start with norms between constants polynomial in $p$.
 
@@ -46,7 +53,7 @@ def lemma_d_1(lab: Lab) -> Check:
     return _norms(lab, "conv-residual", convolution_constant)
 
 
-@statement
+@statement("Fully connected: the last block starts with λ_min at least 3λ0/4", "bound")
 def lemma_b_2(lab: Lab) -> Check:
     r"""A wide fully connected network starts with $\lambda_{\min}(G^{(H)}(0)) \ge \tfrac34\lambda_0$, with probability
     $1 - \delta$ for $m = \Omega(n^2 \log(Hn/\delta)\, 2^{O(H)}/\lambda_0^2)$.
@@ -54,7 +61,7 @@ def lemma_b_2(lab: Lab) -> Check:
     return _least_eigenvalue(lab, "fully-connected")
 
 
-@statement
+@statement("Residual: the last block starts with λ_min at least 3λ0/4", "bound", network="resnet_smooth")
 def lemma_c_2(lab: Lab) -> Check:
     r"""A wide residual network starts with $\lambda_{\min}(G^{(H)}(0)) \ge \tfrac34\lambda_0$, with probability
     $1 - \delta$ for $m = \Omega(n^2 \log(Hn/\delta)/\lambda_0^2)$.
@@ -62,7 +69,7 @@ def lemma_c_2(lab: Lab) -> Check:
     return _least_eigenvalue(lab, "residual")
 
 
-@statement
+@statement("Convolutional: the last block starts with λ_min at least 3λ0/4", "bound", network="conv_resnet")
 def lemma_d_2(lab: Lab) -> Check:
     r"""A wide convolutional residual network starts with $\lambda_{\min}(G^{(H)}(0)) \ge \tfrac34\lambda_0$, with
     probability $1 - \delta$ for $m = \Omega(n^2 p^2 \log(Hn/\delta)/\lambda_0^2)$.
@@ -70,7 +77,8 @@ def lemma_d_2(lab: Lab) -> Check:
     return _least_eigenvalue(lab, "conv-residual")
 
 
-@statement
+@statement("The last block starts within λ0/4 of its limit", "bound", network="any")
+@misprint("the left side is the last layer's; a tolerance of λ0/n is enough")
 def lemma_e_1(lab: Lab) -> Check:
     r"""The last block starts close to its limit when the layer below does.
 

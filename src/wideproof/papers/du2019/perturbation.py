@@ -7,12 +7,14 @@ import numpy as np
 from wideproof.monitors.smooth import feature_bound, feature_movement, gram_bound, gram_drift
 from wideproof.papers.check import Check, at_most, conclude
 from wideproof.papers.du2019.lab import Kind, Lab
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("perturbation", "fc_smooth")
 
 MOVEMENTS = (1e-3, 1e-1, 1.0)
 
 
-@statement
+@statement("Fully connected: features follow the weights with a bounded factor", "bound")
 def lemma_b_3(lab: Lab) -> Check:
     r"""Fully connected features move at most in proportion to the weights.
 
@@ -22,7 +24,8 @@ def lemma_b_3(lab: Lab) -> Check:
     return _features(lab, "fully-connected")
 
 
-@statement
+@statement("Residual: features follow the weights with a factor free of depth", "bound", network="resnet_smooth")
+@misprint("c_res is missing in the recursion of the proof; the bound is twice its solution")
 def lemma_c_3(lab: Lab) -> Check:
     r"""Residual features move at most in proportion to the weights, with a factor free of depth.
 
@@ -32,7 +35,7 @@ def lemma_c_3(lab: Lab) -> Check:
     return _features(lab, "residual")
 
 
-@statement
+@statement("Convolutional: features follow the weights with a factor free of depth", "bound", network="conv_resnet")
 def lemma_d_3(lab: Lab) -> Check:
     r"""Convolutional residual features move at most in proportion to the weights.
 
@@ -42,7 +45,7 @@ def lemma_d_3(lab: Lab) -> Check:
     return _features(lab, "conv-residual")
 
 
-@statement
+@statement("Fully connected: the last block drifts by λ0/4 at most", "bound")
 def lemma_b_4(lab: Lab) -> Check:
     r"""The last block of a fully connected network moves by at most $\lambda_0/4$ while all weights and $a$ move by at
     most $R\sqrt m$, $R \le c\, g_{c_x}(H)^{-1} \min(1, \lambda_0/n)$; in the proof by at most a constant times $nR$.
@@ -50,7 +53,8 @@ def lemma_b_4(lab: Lab) -> Check:
     return _gram(lab, "fully-connected")
 
 
-@statement
+@statement("Residual: the last block drifts by λ0/4 at most", "bound", network="resnet_smooth")
+@misprint("λ0/2 is printed, which leaves the induction λ0/4 where it needs λ0/2")
 def lemma_c_4(lab: Lab) -> Check:
     r"""The last block of a residual network moves by at most $\lambda_0/4$ for $R \le c \lambda_0 H^2/n$.
 
@@ -61,7 +65,8 @@ def lemma_c_4(lab: Lab) -> Check:
     return _gram(lab, "residual")
 
 
-@statement
+@statement("Convolutional: the last block drifts by λ0/4 at most", "bound", network="conv_resnet")
+@misprint("λ0/2 is printed, as in Lemma C.4")
 def lemma_d_4(lab: Lab) -> Check:
     r"""The last block of a convolutional residual network moves by at most $\lambda_0/4$ for
     $R \le c \lambda_0 H^2/(n\,\mathrm{poly}(p))$; the paper writes $\lambda_0/2$, as for the residual network.

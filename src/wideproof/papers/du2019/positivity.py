@@ -8,12 +8,15 @@ from flint import fmpz_mat
 from wideproof.papers.check import Check, at_least, conclude, identity, scales
 from wideproof.papers.du2019.lab import Lab
 from wideproof.papers.du2019.recursion import FUNCTIONS, Recursion, expectations, recursion
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("positivity", "none")
 
 ANALYTIC = ("softplus", "sigmoid", "tanh", "erf", "gelu", "swish")
 
 
-@statement
+@statement("Fully connected: K^(H) is positive definite if no two inputs are parallel", "bound", network="fc_smooth")
+@misprint("refers to (8) for (7)")
 def proposition_f_1(lab: Lab) -> Check:
     r"""Fully connected: $\lambda_{\min}(K^{(H)}) > 0$ if $\sigma$ is analytic, no polynomial, and no two inputs are
     parallel.
@@ -28,7 +31,8 @@ def proposition_f_1(lab: Lab) -> Check:
     return conclude(*parts, assumptions=["five unit vectors in eight dimensions; depths 1, 2, 3"])
 
 
-@statement
+@statement("E[σ(w·z_i)σ(w·z_j)] is positive definite if no two points are parallel", "bound")
+@misprint("the proof differentiates σ(w·z), n - 1 times")
 def lemma_f_1(lab: Lab) -> Check:
     r"""For points of which no two are parallel, the matrix
     $\mathbb{E}_{w \sim N(0,I)}[\sigma(w^\top z_i)\sigma(w^\top z_j)]$ is strictly positive definite.
@@ -36,7 +40,7 @@ def lemma_f_1(lab: Lab) -> Check:
     return conclude(*_dual_matrices(lab, 0), assumptions=["five points of norms between 0.5 and 1.5, two draws"])
 
 
-@statement
+@statement("E[σ'(w·z_i)σ'(w·z_j)] z_i·z_j is positive definite if no two points are parallel", "bound")
 def lemma_f_2(lab: Lab) -> Check:
     r"""For points of which no two are parallel, the matrix
     $\mathbb{E}_{w \sim N(0,I)}[\sigma'(w^\top z_i)\sigma'(w^\top z_j)]\, z_i^\top z_j$ is strictly positive definite.
@@ -44,7 +48,8 @@ def lemma_f_2(lab: Lab) -> Check:
     return conclude(*_dual_matrices(lab, 1), assumptions=["five points of norms between 0.5 and 1.5, two draws"])
 
 
-@statement
+@statement("Residual: K^(H) is positive definite, its λ_min of order 1/H²", "scale", network="resnet_smooth")
+@misprint("c_H is printed once too often; the diagonal is bounded by c_(x,0)²")
 def proposition_f_2(lab: Lab) -> Check:
     r"""Residual: $\lambda_{\min}(K^{(H)}) \ge c_H\,\kappa > 0$, $c_H$ of order $1/H^2$ and $\kappa$ free of depth."""
     depths = lab.pick([2, 4, 8], [2, 4, 8, 16, 32], [2, 4, 8, 16, 32, 64])
@@ -60,7 +65,8 @@ def proposition_f_2(lab: Lab) -> Check:
     return conclude(*parts, assumptions=[f"depths {depths}, c_res = 0.5, three draws of five unit vectors"])
 
 
-@statement
+@statement("Skips never bring two examples closer than the first layer has", "bound", network="resnet_smooth")
+@misprint("compares with K^(0), but layer 1 has no skip; checked against K^(1) - bb^T")
 def lemma_f_3(lab: Lab) -> Check:
     r"""Skips keep pairs apart: with $C^{(h)} = K^{(h)} - b^{(h)} b^{(h)\top}$ and blocks of pairs $i, j$,
 
@@ -83,7 +89,8 @@ def lemma_f_3(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Tensor powers of n vectors, no two parallel, are independent", "exact")
+@misprint("v_(i,p)/v_(i,1) in the proof")
 def lemma_g_6(lab: Lab) -> Check:
     r"""The $n$-fold tensor powers of $n$ vectors, no two of them parallel, are linearly independent.
 

@@ -10,13 +10,15 @@ from wideproof.networks import get_activation
 from wideproof.papers.check import Check, at_most, conclude, frequency
 from wideproof.papers.du2019.lab import Lab
 from wideproof.papers.du2019.recursion import FUNCTIONS, averages, expectations
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("tool", "none")
 
 SMOOTH = ("softplus", "sigmoid", "tanh", "gelu")
 SPREAD = 2.0  # the constant c: standard deviations lie in [1/c, c]
 
 
-@statement
+@statement("Products of close matrices are close", "bound")
 def lemma_g_1(lab: Lab) -> Check:
     r"""Products of close factors are close: $\|A_i\|_2, \|B_i\|_2 \le M_i$ and $\|A_i - B_i\|_F \le \alpha_i M_i$ give
 
@@ -39,7 +41,8 @@ def lemma_g_1(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("A Gaussian matrix has spectral norm below c_(w,0)√m", "bound")
+@misprint("the tail in the proof is e^(-t²/2)")
 def lemma_g_2(lab: Lab) -> Check:
     r"""A Gaussian matrix of size $m \times cm$ has $\|W\|_2 \le c_{w,0}\sqrt m$ with probability at least
     $1 - \exp(-(c_{w,0} - \sqrt c - 1)^2 m/2)$, for $c_{w,0} > \sqrt c + 1$.
@@ -56,7 +59,8 @@ def lemma_g_2(lab: Lab) -> Check:
     return conclude(*parts, assumptions=[f"m = {m}, {trials} draws"])
 
 
-@statement
+@statement("The Gaussian mean of an activation is Lipschitz in the variance", "bound")
+@misprint("the proof takes the variance for the standard deviation")
 def lemma_g_3(lab: Lab) -> Check:
     r"""A Gaussian mean is Lipschitz in the variance: for $a, b \in (1/c, c)$,
     $|\mathbb{E}_{N(0,a)}\sigma - \mathbb{E}_{N(0,b)}\sigma| \le C|a - b|$; here $C = L\sqrt{c/2\pi}$, since the
@@ -70,7 +74,8 @@ def lemma_g_3(lab: Lab) -> Check:
     return conclude(*parts, assumptions=[f"variances between 1/{SPREAD:g} and {SPREAD:g}"])
 
 
-@statement
+@statement("E[σ(u)σ(v)] is Lipschitz in the covariance", "bound")
+@misprint("|∂ρ/∂A_12| <= c², not 1/c²; a term of ∂/∂A_11 is missing")
 def lemma_g_4(lab: Lab) -> Check:
     r"""$F(A) = \mathbb{E}_{N(0,A)}[\sigma(u)\sigma(v)]$ is Lipschitz in the covariance: with standard deviations in
     $[1/c, c]$, $|F(A) - F(B)| \le C\|A - B\|_F \le 2C\|A - B\|_\infty$.
@@ -88,7 +93,7 @@ def lemma_g_4(lab: Lab) -> Check:
     return conclude(*parts, assumptions=[f"standard deviations between 1/{SPREAD:g} and {SPREAD:g}"])
 
 
-@statement
+@statement("The same for Gaussian vectors", "bound")
 def lemma_g_5(lab: Lab) -> Check:
     r"""The same for vectors: $A \mapsto \mathbb{E}[\sigma(u)\sigma(u)^\top]$ and $A \mapsto \mathbb{E}\sigma(u)$,
     $u \sim N(0, A)$ in $2p$ dimensions, are Lipschitz in the largest entry.

@@ -10,7 +10,9 @@ from wideproof.monitors.residual_moves import weight_distance
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import RHO, Lab
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("convergence", "resnet_relu")
 
 
 def best_error(lab: Lab, width: int, seed: int, steps: int) -> float:
@@ -44,7 +46,8 @@ def budgets(lab: Lab, width: int) -> list[Check]:
     ]
 
 
-@statement
+@statement("The weighted length h_k of a step is at most C η √m E_S", "scale")
+@misprint("a constant is missing in the sum")
 def eq_5(lab: Lab) -> Check:
     r"""$h_k = \eta[\|\nabla_{W_1} L_S\|_2 + \theta\sum_l \|\nabla_{W_l} L_S\|_2 + \|\nabla_{W_{L+1}} L_S\|_2] \le
     C\eta\sqrt m\,\mathcal E_S(W^{(k)})$.
@@ -73,7 +76,7 @@ def eq_5(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Every step lowers the loss by at least C η m γ^4 E_S²", "scale")
 def eq_6(lab: Lab) -> Check:
     r"""$L_S(W^{(k+1)}) - L_S(W^{(k)}) \le -C\eta m\gamma^4\mathcal E_S(W^{(k)})^2$."""
     rhos = (0.1, RHO, 0.9)
@@ -109,7 +112,8 @@ def targets(lab: Lab) -> np.ndarray:
     return np.geomspace(0.25, max(reached, 0.02) * 1.05, 4)
 
 
-@statement
+@statement("The radius needed for surrogate error ε: C γ^-4 ε^-1 m^(-1/2) √log(n/δ)", "scale")
+@misprint("the display before it has γ^-2")
 def eq_11(lab: Lab) -> Check:
     r"""The radius that surrogate error $\varepsilon$ takes: $\tau = C\gamma^{-4}\varepsilon^{-1}
     m^{-1/2}\sqrt{\log(n/\delta)}$.
@@ -127,7 +131,10 @@ def eq_11(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "Gradient descent keeps within τ of its start and reaches E_S <= C (Kηm)^(-1/2) (log n/δ)^(1/4) γ^-2", "scale"
+)
+@misprint("conditions rebuilt from the proof, whose sum runs over 1..K where 0..K-1 is meant")
 def theorem_3_5(lab: Lab) -> Check:
     r"""Gradient descent stays within $\tau$ of its start, and for some $k < K$
     $\mathcal E_S(W^{(k)}) \le C (K\eta m)^{-1/2} (\log\frac n\delta)^{1/4} \gamma^{-2}$.

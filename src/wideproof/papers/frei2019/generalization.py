@@ -12,7 +12,9 @@ from wideproof.papers.frei2019.convergence import best_error, budgets, first_ste
 from wideproof.papers.frei2019.initialization import depth_slopes
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.frei2019.smoothness import remainder_slopes
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("generalization", "resnet_relu")
 
 LARGEST_RADIUS = 4.0
 
@@ -74,7 +76,11 @@ def linear_slopes(lab: Lab) -> list[Check]:
     ]
 
 
-@statement
+@statement(
+    "Test error is at most 2 E_S + C τ^(4/3) √(m log m) + C τ √(m/n) + C √(log(1/δ)/n), for all weights within τ",
+    "scale",
+)
+@misprint("the proof prints -ℓ' with the wrong sign in the exponent")
 def theorem_3_6(lab: Lab) -> Check:
     r"""For all weights within $\tau$ of the start, with probability $1 - \delta$,
 
@@ -114,7 +120,8 @@ def theorem_3_6(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Widths, examples and steps after which some iterate errs on at most a share ε", "scale")
+@misprint("K needs γ^-8, not γ^-4, at the step size given; the width condition has lost a factor d")
 def corollary_3_7(lab: Lab) -> Check:
     r"""Some iterate has test error at most $\varepsilon$, for $n = \tilde O(\gamma^{-8})\varepsilon^{-4}$,
     $m = \tilde\Omega(\mathrm{poly}(\gamma^{-1}))\max(d, \varepsilon^{-14})$,

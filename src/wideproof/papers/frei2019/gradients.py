@@ -21,10 +21,12 @@ from wideproof.papers.check import Check, at_least, at_most, conclude, identity,
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import RHO, Lab
 from wideproof.papers.frei2019.perturbation import DEPTHS, flip_slopes
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("gradient", "resnet_relu")
 
 
-@statement
+@statement("The gradient of the output in each layer is one column times one row", "exact")
 def eq_2(lab: Lab) -> Check:
     r"""$\nabla_{W_l} f = \theta^{1(2\le l\le L)}\, x_{l-1} v^\top H_{l+1}^{L+1} \Sigma_l$: rank one, against
     automatic differentiation.
@@ -52,7 +54,7 @@ def eq_2(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The gradient of the loss as a mean of gradients of the output", "exact")
 def eq_34(lab: Lab) -> Check:
     r"""$\nabla_{W_l} L_S = \frac1n\sum_i \ell'(y_i f_i)\, y_i\, \nabla_{W_l} f(x_i)$, against the step that
     training takes.
@@ -65,7 +67,8 @@ def eq_34(lab: Lab) -> Check:
     return conclude(identity("closed form against (W_0 - W_1)/η", *flat))
 
 
-@statement
+@statement("Gradients of the loss are at most C √m E_S, a factor θ less in residual layers", "scale")
+@misprint("conditions rebuilt from the proof")
 def lemma_4_4(lab: Lab) -> Check:
     r"""$\|\nabla_{W_l} L_S(\tilde W)\|_F \le C\,\theta^{1(2\le l\le L)}\sqrt m\, \mathcal E_S(\tilde W)$ for
     weights near the start.
@@ -145,7 +148,7 @@ def iterates(lab: Lab) -> list[tuple[int, int, int]]:
     return [(m, s, k) for m in lab.widths for s in lab.seeds for k in lab.snapshots]
 
 
-@statement
+@statement("The squares of the unit vectors g_j add up to at least m γ² E_S²/67", "bound")
 def eq_27(lab: Lab) -> Check:
     r"""$\sum_j \|g_j\|^2 \ge \frac1{67} m\gamma^2 \mathcal E_S(\tilde W)^2$."""
     seen = [(m, trained_units(lab, m, s, k)) for m, s, k in iterates(lab)]
@@ -156,7 +159,7 @@ def eq_27(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("No unit vector g_j is longer than 1.02 E_S", "bound")
 def eq_28(lab: Lab) -> Check:
     r"""$\|g_j\| \le 1.02\, \mathcal E_S(\tilde W)$ for every last unit."""
     left = [np.linalg.norm(u.g, axis=1).max() / u.error for u in (trained_units(lab, *at) for at in iterates(lab))]
@@ -164,14 +167,15 @@ def eq_28(lab: Lab) -> Check:
     return conclude(at_most("largest ‖g_j‖/E_S", left + near, 1.02))
 
 
-@statement
+@statement("A share γ²/141 of the last units has a long g_j", "bound")
 def eq_29(lab: Lab) -> Check:
     r"""At least $\frac1{141} m\gamma^2$ last units have $\|g_j\|^2 \ge \gamma^2\mathcal E_S^2/134$."""
     left = [trained_units(lab, *at).large.sum() for at in iterates(lab)]
     return conclude(at_least("|A|", left, [m * lab.margin() ** 2 / 141 for m, _, _ in iterates(lab)]))
 
 
-@statement
+@statement("At most C τ^(2/3) m last units flip, for one example", "scale")
+@misprint("needed for all examples at once, where it may be n times as many")
 def eq_30(lab: Lab) -> Check:
     r"""$|A'| = \|\tilde\Sigma_{L+1} - \Sigma_{L+1}\|_0 \le C\tau^{2/3} m$ last units flip, for one example at a
     time.
@@ -195,7 +199,8 @@ def eq_30(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("A share γ²/150 of the last units has a long g_j and does not flip", "bound")
+@misprint("inherits the set of one example")
 def eq_31(lab: Lab) -> Check:
     r"""At least $\frac1{150} m\gamma^2$ units are large and flip for no example, as the proof needs it."""
     radius, last = lab.margin() ** 3, lab.depth + 1
@@ -216,7 +221,8 @@ def eq_31(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Where nothing flips, unit gradients differ from g_j by at most C τ E_S", "scale")
+@misprint("σ is printed for its derivative")
 def eq_32(lab: Lab) -> Check:
     r"""On units that do not flip, $\|g_j\| - \|\nabla_{w_j} L_S(\tilde W)\| \le C\tau\,\mathcal E_S(\tilde W)$."""
     radii, width = (0.003, 0.01, 0.03, 0.1), lab.start_widths[2]
@@ -239,7 +245,8 @@ def eq_32(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("There, unit gradients are at least γ E_S/16", "bound")
+@misprint("the condition on τ lacks a factor γ")
 def eq_33(lab: Lab) -> Check:
     r"""$\|\nabla_{w_j} L_S(\tilde W)\| \ge \frac1{16}\gamma\,\mathcal E_S(\tilde W)$ on large units that do not
     flip.
@@ -260,7 +267,8 @@ def eq_33(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The last layer's gradient is at least γ² √(m/38400) times the surrogate error", "bound")
+@misprint("the set of flipped units belongs to one example and is used for all")
 def lemma_4_3(lab: Lab) -> Check:
     r"""$\|\nabla_{W_{L+1}} L_S(\tilde W)\|_F^2 \ge \frac1{38400} m\gamma^4\mathcal E_S(\tilde W)^2$ near the start.
 

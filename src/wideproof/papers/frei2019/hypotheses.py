@@ -7,19 +7,22 @@ import numpy as np
 from wideproof.data import margin, xor
 from wideproof.papers.check import Check, agrees, at_least, at_most, conclude, identity, law
 from wideproof.papers.frei2019.lab import Lab
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("hypothesis", "any")
 
 XOR_MARGIN = float((2 / np.sqrt(np.pi) - np.sqrt(2 / np.pi)) / 2)
 
 
-@statement
+@statement("Every input has norm 1", "exact")
+@misprint("wording rebuilt from the proofs")
 def assumption_3_1(lab: Lab) -> Check:
     r"""The inputs lie on the unit sphere: $\|x\|_2 = 1$."""
     inputs = np.concatenate([lab.data().x, lab.data(sample="test", n=1000).x, lab.inputs(100)])
     return conclude(identity("‖x‖ = 1", np.linalg.norm(inputs, axis=1), 1.0, tolerance=1e-12))
 
 
-@statement
+@statement("Some bounded mixture of infinitely many ReLU units separates the data with margin γ", "oracle")
 def assumption_3_2(lab: Lab) -> Check:
     r"""A function $f(x) = \int c(u)\,\sigma(u^\top x)\, p(u)\,du$, $|c| \le 1$, has $y f(x) \ge \gamma$ on the support.
 
@@ -42,7 +45,8 @@ def assumption_3_2(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("All widths of one size, half of the output signs positive", "bound", network="resnet_relu")
+@misprint("wording rebuilt from the proofs")
 def assumption_3_3(lab: Lab) -> Check:
     r"""Widths are comparable, $\max_l m_l \le C \min_l m_l$, and the output width is even."""
     sizes = np.array([lab.network(width).sizes()[1:] for width in lab.widths])
@@ -55,7 +59,13 @@ def assumption_3_3(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "Weights start as independent N(0, 2/m_l), m_l the width above",
+    "exact",
+    role="initialization",
+    network="resnet_relu",
+)
+@misprint("wording rebuilt from the proofs")
 def assumption_3_4(lab: Lab) -> Check:
     r"""The start: entries of $W_l$ are independent $N(0, 2/m_l)$, with the width of the layer above, the first too."""
     network = lab.network(lab.widths[-1])

@@ -11,7 +11,9 @@ from wideproof.monitors.residual import Pass, gradient_norms, interlayer, logist
 from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("initialization", "resnet_relu")
 
 DEPTHS = (2, 4, 8, 16, 32)
 
@@ -53,7 +55,8 @@ def depth_slopes(lab: Lab) -> list[Check]:
     ]
 
 
-@statement
+@statement("Layers and products of residual factors keep their size, whatever the depth", "scale")
+@misprint("conditions rebuilt from the proof")
 def lemma_4_1(lab: Lab) -> Check:
     r"""Layers and interlayer matrices are bounded free of depth: $C_1 \le \|x_l\| \le C_2$,
     $\|H_l^{l'}\|_2 \le C_2$.
@@ -79,7 +82,7 @@ def lemma_4_1(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Spectral norms of all weight matrices stay below a constant", "bound")
 def lemma_b_1(lab: Lab) -> Check:
     r"""Weight matrices are bounded, $\|W_l\|_2 \le C$ for all $l$, with probability $1 - \delta$.
 
@@ -103,7 +106,8 @@ def lemma_b_1(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Products of residual factors with arbitrary diagonals of norm 1 are at most exp(C θ L)", "bound")
+@misprint("the number 1.01 asks for θL below 0.0035")
 def lemma_b_2(lab: Lab) -> Check:
     r"""$\|\prod_{r=b}^a (I + \theta \tilde\Sigma_r W_r^\top)\|_2 \le \exp(C\theta L) \le 1.01$ for all diagonals
     $\|\tilde\Sigma_r\| \le 1$.
@@ -144,7 +148,8 @@ def _diagonals(lab: Lab, seen: Pass, seed: int) -> list[list[np.ndarray] | None]
     return [None, coins, [2 * coin - 1 for coin in coins], greedy]
 
 
-@statement
+@statement("Two inputs are carried to layers at most C times as far apart", "bound")
+@misprint("the proof writes a difference of patterns where a sum is meant; no width is needed")
 def lemma_b_3(lab: Lab) -> Check:
     r"""Layers are Lipschitz in the input: $\|x_l - x_l'\| \le C \|x - x'\|$, with
 
@@ -175,7 +180,7 @@ def lemma_b_3(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("On a net of inputs no layer is longer than 1.02", "bound")
 def eq_13(lab: Lab) -> Check:
     r"""$\|x_l\|_2 \le 1.02$ for all layers and all inputs of a net."""
     width = lab.pick(2**16, 2**18, 2**20)
@@ -187,7 +192,7 @@ def eq_13(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("On a net of inputs no layer is shorter than 1 - C √(d log/m); residual layers only add", "scale")
 def eq_14(lab: Lab) -> Check:
     r"""$\|x_l\| \ge 1 - C\sqrt{d\log(3m/\tau_0\delta)/m}$ for $l \le L$, and
     $\|x_{L+1}\|^2 \ge \|x_L\|^2 - C\sqrt{d \log/m}$.
@@ -208,7 +213,8 @@ def eq_14(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The loss at the start is at most C √log(n/δ)", "scale")
+@misprint("the norm of x_(L+1) stands where that of x_L is meant")
 def eq_8(lab: Lab) -> Check:
     r"""$|f_{W^{(0)}}(x_i)| \le C\sqrt{\log(n/\delta)}$ for all $i$, hence $L_S(W^{(0)}) \le C\sqrt{\log(n/\delta)}$.
 
@@ -234,7 +240,11 @@ def eq_8(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "Gradients of the output at the start are at most C √m, a factor θ less in residual layers",
+    "scale",
+    role="gradient",
+)
 def eq_10(lab: Lab) -> Check:
     r"""$\|\nabla_{W_l} f_{W^{(0)}}\|_F \le C\,\theta^{1(2\le l\le L)} \sqrt m$; the limit is
     $\|x_{l-1}\|\sqrt{m/2}$.

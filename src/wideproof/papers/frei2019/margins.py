@@ -8,7 +8,9 @@ from wideproof.monitors.residual import Pass, layer_margin, least_unit_gradients
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, law
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("initialization", "resnet_relu")
 
 BRANCH = float(2 / np.sqrt(np.pi))
 """The limit of (1/√m) Σ_k |w_k·x| for a unit vector: the constant of the drift in Proposition C.5."""
@@ -32,7 +34,8 @@ def _wide(lab: Lab) -> int:
     return lab.pick(2**13, 2**14, 2**16)
 
 
-@statement
+@statement("One direction separates all hidden layers, by γ/2", "bound")
+@misprint("the proof gives γ/4 beyond the first layer")
 def proposition_c_5(lab: Lab) -> Check:
     r"""One direction $\alpha$, a function of $W_1$, separates every hidden layer:
     $y\langle\alpha, x_l\rangle \ge \gamma/2$.
@@ -61,7 +64,8 @@ def proposition_c_5(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The component of a layer along α, branch by branch", "exact")
+@misprint("needs equal widths")
 def eq_39(lab: Lab) -> Check:
     r"""$\langle\alpha, x_l\rangle = \langle\alpha, x_1\rangle + \theta\sum_{l'=2}^l \langle\alpha, \Sigma_{l'}
     W_{l'}^\top x_{l'-1}\rangle$.
@@ -76,7 +80,8 @@ def eq_39(lab: Lab) -> Check:
     return conclude(identity("projection on α, branch by branch", left, right))
 
 
-@statement
+@statement("A branch adds at most the mean size of its values to the component along α", "bound")
+@misprint("needs equal widths")
 def eq_40(lab: Lab) -> Check:
     r"""$|\langle\alpha, \Sigma_l W_l^\top x_{l-1}\rangle| \le \sum_k m^{-1/2} |w_{l,k}^\top x_{l-1}|$, about
     $\frac2{\sqrt\pi}\|x_{l-1}\|$.
@@ -95,7 +100,8 @@ def eq_40(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Weighted examples have a component of at least γ/4 of their weight along α", "bound", role="gradient")
+@misprint("a label too many on the right")
 def eq_41(lab: Lab) -> Check:
     r"""$\langle a_i y_i x_{L,i}, \alpha\rangle \ge a_i \gamma/4$ for weights $a_i \ge 0$ (the $y_i$ printed on the
     right is a slip).
@@ -112,7 +118,7 @@ def eq_41(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("At least 49 percent of the last units are active for every example", "bound")
 def eq_42(lab: Lab) -> Check:
     r"""For every example at least 49 % of the last units are active: $\frac1m\sum_j \sigma'(w_{L+1,j}^\top x_{L,i})
     \ge 0.49$.
@@ -129,7 +135,11 @@ def eq_42(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "Weighted sums over the examples, unit by unit: their squares add up to at least m γ² ā²/67",
+    "bound",
+    role="gradient",
+)
 def lemma_b_6(lab: Lab) -> Check:
     r"""$\sum_j \|\frac1n\sum_i a_i y_i \sigma'(w_{L+1,j}^\top x_{L,i})\,x_{L,i}\|^2 \ge \frac1{67} m\gamma^2
     (\frac1n\sum_i a_i)^2$ for all $a$.

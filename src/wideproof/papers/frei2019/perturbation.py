@@ -10,7 +10,9 @@ from wideproof.monitors.residual_moves import certified_remainder, flip_attack, 
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("perturbation", "resnet_relu")
 
 RADII = (0.01, 0.03, 0.1, 0.3)
 DEPTHS = (2, 4, 8, 16)
@@ -31,7 +33,12 @@ def pair(lab: Lab, theta: float = 0.25, radius: float = 1.0) -> tuple[Pass, Pass
     return lab.keep(("pair", theta, radius), make)
 
 
-@statement
+@statement(
+    "A difference of ReLUs is the difference of their arguments times numbers between 0 and 1",
+    "exact",
+    role="tool",
+    network="none",
+)
 def claim_c_1(lab: Lab) -> Check:
     r"""$\sigma(u) - \sigma(y) = (D(u) + \check D)(u - y)$ with diagonals $\|\check D\|, \|D(u) + \check D\| \le 1$.
 
@@ -52,7 +59,7 @@ def claim_c_1(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The first layer moves no further than its weights", "bound")
 def eq_36(lab: Lab) -> Check:
     r"""$\|\hat x_1 - \tilde x_1\| \le \|\hat W_1 - \tilde W_1\|_2$."""
     left, right = [], []
@@ -66,7 +73,7 @@ def eq_36(lab: Lab) -> Check:
     return conclude(at_most("first layer moves at most as far as its weights", left, right))
 
 
-@statement
+@statement("Values of flipped units are no longer than the change of all values", "bound", role="smoothness")
 def eq_18(lab: Lab) -> Check:
     r"""$\|(\hat\Sigma_l - \tilde\Sigma_l)\hat W_l^\top\hat x_{l-1}\| \le C\|\Delta W_l\|_2 + C\|\hat x_{l-1} -
     \tilde x_{l-1}\|$.
@@ -116,7 +123,8 @@ def flip_slopes(lab: Lab, layers: tuple[int, ...]) -> list[Check]:
     return found
 
 
-@statement
+@statement("Moving weights by τ moves layers in proportion and flips at most C m τ^(2/3) units in each", "scale")
+@misprint("θ is lost inside the proof and sums begin one layer early")
 def lemma_b_4(lab: Lab) -> Check:
     r"""Layers are Lipschitz in the weights and few units flip, for weights within $\tau$ of the start:
 

@@ -18,7 +18,9 @@ from wideproof.papers.check import Check, at_most, conclude, identity, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.frei2019.perturbation import RADII, pair
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("smoothness", "resnet_relu")
 
 
 def _tilted(moved: Pass, base: Pass, layer: int) -> np.ndarray:
@@ -34,7 +36,8 @@ def _three_parts(moved: Pass, base: Pass, layer: int) -> tuple[np.ndarray, np.nd
     return flipped, cross, base.mask(layer) * (base.x(layer - 1) @ change)
 
 
-@statement
+@statement("The change of the output as a sum over layers, exactly", "exact")
+@misprint("two transposes are missing")
 def eq_16(lab: Lab) -> Check:
     r"""The change of the output telescopes over the layers:
 
@@ -55,7 +58,7 @@ def eq_16(lab: Lab) -> Check:
     return conclude(identity("f̂ - f̃ against its three groups", moved.outputs - base.outputs, total))
 
 
-@statement
+@statement("The last layer's change: units that flip, a product of two changes, a linear part", "exact")
 def eq_17(lab: Lab) -> Check:
     r"""The last layer's change is flips, cross and linear part: $(\hat\Sigma - \tilde\Sigma)\hat W^\top\hat x_L +
     \tilde\Sigma\Delta W^\top(\hat x_L - \tilde x_L) + \tilde\Sigma\Delta W^\top\tilde x_L$.
@@ -65,7 +68,7 @@ def eq_17(lab: Lab) -> Check:
     return conclude(identity("last layer", _tilted(moved, base, last), sum(_three_parts(moved, base, last))))
 
 
-@statement
+@statement("A residual layer's change in the same three parts, carried to the output", "exact")
 def eq_22(lab: Lab) -> Check:
     r"""The same split inside, in front of it $\tilde H_{l+1}^{L+1}$, for $2 \le l \le L$."""
     moved, base = pair(lab)
@@ -79,7 +82,8 @@ def eq_22(lab: Lab) -> Check:
     return conclude(identity("inner layers", left, right))
 
 
-@statement
+@statement("The linear parts are inner products of the change with the gradient", "exact")
+@misprint("H is printed with index l, it is l+1")
 def eq_25(lab: Lab) -> Check:
     r"""$\theta^{1(2\le l\le L)} v^\top\tilde H_{l+1}^{L+1}\tilde\Sigma_l\Delta W_l^\top\tilde x_{l-1} =
     \mathrm{tr}[\Delta W_l^\top\nabla_{W_l} f_{\tilde W}(x)]$.
@@ -122,7 +126,8 @@ def _size(width: int, radius: float, h: float) -> float:
     return radius ** (1 / 3) * np.sqrt(width * np.log(width)) * h + np.sqrt(width) * h**2
 
 
-@statement
+@statement("The output is linear in the weights up to C τ^(1/3) √(m log m) h + C √m h²", "scale")
+@misprint("a transpose is missing and the last layer stands for the first")
 def eq_26(lab: Lab) -> Check:
     r"""$|f_{\hat W} - f_{\tilde W} - \sum_l \mathrm{tr}[\Delta W_l^\top\nabla_{W_l} f_{\tilde W}]| \le
     C\tau^{1/3}\sqrt{m\log m}\,h + C\sqrt m\,h^2$, on both sides.
@@ -160,7 +165,8 @@ def eq_26(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Near the start, network and loss are linear up to C τ^(1/3) √(m log m) h and C m h²", "scale")
+@misprint("one-sided in print, used on both sides; ℓ'' is at most 1/4")
 def lemma_4_2(lab: Lab) -> Check:
     r"""Network and loss are semi-smooth: eq. (26), and
 

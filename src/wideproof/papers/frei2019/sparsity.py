@@ -10,7 +10,9 @@ from wideproof.papers.check import Check, at_most, conclude, law, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.initialization import circle
 from wideproof.papers.frei2019.lab import Lab
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
+
+statement = Section("initialization", "resnet_relu")
 
 DENSITY = float(1 / np.sqrt(np.pi))
 """Units with |w·x| <= β number m^(3/2) β/(√π ‖x‖) in the mean."""
@@ -18,7 +20,8 @@ DENSITY = float(1 / np.sqrt(np.pi))
 UNION = "C = 3: a union over units, inputs and layers gives √(2 log(2mnL/δ)/log m) = 2.4 at m = 64"
 
 
-@statement
+@statement("At most C m^(3/2) β units of a layer have a value below β, for all inputs", "scale")
+@misprint("the set lacks its argument x, the condition a log L")
 def lemma_c_2(lab: Lab) -> Check:
     r"""At most $C m^{3/2}\beta$ units have $|w_{l,j}^\top x_{l-1}| \le \beta$, for every input and layer."""
     net, wide = circle(lab, 12), lab.pick(2**13, 2**14, 2**16)
@@ -41,7 +44,10 @@ def lemma_c_2(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "At most C m^(3/2) β units have a value below β on a finite set of vectors", "scale", role="tool", network="none"
+)
+@misprint("called a lemma where it is used")
 def claim_d_1(lab: Lab) -> Check:
     r"""The same for a finite set of vectors of norm at least $\xi$: at most $C m^{3/2}\beta$ units below $\beta$."""
     rng = lab.rng("claim D.1")
@@ -70,7 +76,8 @@ def _last_forms(lab: Lab, width: int, seed: int) -> np.ndarray:
     return lab.keep(("last form", width, seed), lambda: seen.weights[-1].T @ interlayer(seen, 2, seen.depth).dense())
 
 
-@statement
+@statement("The last weights, between vectors with s entries, have norm C √(s log m/m)", "scale")
+@misprint("the variance has the wrong index; the count of the net needs s >= 22")
 def lemma_c_3(lab: Lab) -> Check:
     r"""$\sup |b^\top W_{L+1}^\top \xi_l a| \le C\sqrt{s\log m/m}$ over $s$-sparse unit vectors $a, b$.
 
@@ -92,7 +99,8 @@ def lemma_c_3(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The signed last layer has norm C √(s log m) on vectors with s entries", "scale")
+@misprint("the sum is printed with σ, which would not be linear")
 def lemma_c_4(lab: Lab) -> Check:
     r"""$\sup |v^\top\Sigma_{L+1}(x) W_{L+1}^\top \xi_l a| \le C\sqrt{s\log m}$ over $s$-sparse unit vectors: exact
     by sorting.
@@ -118,7 +126,10 @@ def _size(width: int) -> np.ndarray:
     return np.sqrt(np.arange(1, width + 1) * np.log(width))
 
 
-@statement
+@statement(
+    "The moved output map has norm C (τ √m + √(s log m)) on vectors with s entries", "scale", role="perturbation"
+)
+@misprint("the proof treats moved matrices as independent of the last layer")
 def lemma_b_5(lab: Lab) -> Check:
     r"""$\sup |v^\top \tilde H_l^{L+1}(x) a| \le C[\tau\sqrt m + \sqrt{s\log m}]$ over $s$-sparse unit $a$, for
     moved weights.

@@ -9,13 +9,15 @@ from scipy.special import erf
 
 from wideproof.monitors import small_values
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, law
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
 from wideproof.papers.zou2018 import starts
 from wideproof.papers.zou2018.lab import PHI, Lab
 from wideproof.papers.zou2018.starts import relu_correlation
 
+statement = Section("initialization", "relu")
 
-@statement
+
+@statement("From one layer to the next the squared norm changes by a factor near 1, with a known law", "exact")
 def lemma_a_1(lab: Lab) -> Check:
     r"""$\|x_{l,i}\|^2 / \|x_{l-1,i}\|^2$ concentrates at 1.
 
@@ -34,13 +36,13 @@ def lemma_a_1(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("After l layers the norm is within l√(log(nL/δ)/m) of 1, up to a constant", "scale")
 def corollary_a_2(lab: Lab) -> Check:
     r"""$|\|x_{l,i}\| - 1| \le C\, l \sqrt{\log(nL/\delta)/m}$; the true growth with $l$ is a square root."""
     return conclude(starts.norms_in_width(lab), starts.norms_in_depth(lab))
 
 
-@statement
+@statement("E[σ(Z1)σ(Z2)] ≤ 1/2 − θ²/4 + Cθ³ for correlation at most 1 − θ²/2", "bound", role="tool", network="none")
 def lemma_a_3(lab: Lab) -> Check:
     r"""If $E Z_1 Z_2 \le 1 - \theta^2/2$ then $E[\sigma(Z_1)\sigma(Z_2)] \le 1/2 - \theta^2/4 + C\theta^3$.
 
@@ -68,7 +70,8 @@ def _half_moment(rho: float) -> float:
     return quad(integrand, spread - np.pi / 2, np.pi / 2)[0] / np.pi
 
 
-@statement
+@statement("Per layer the normalized separation loses at most the factor 1 − log2/(2L)", "bound")
+@misprint("only for pairs of different label; log(1/δ) should be log(4n²L/δ)")
 def lemma_a_4(lab: Lab) -> Check:
     r"""For $\phi \le \kappa/L$ and different labels $\|\bar x_{l,i} - \bar x_{l,i'}\| \ge (1 - \log 2/(2L))^l \phi$."""
     depths = range(2, 41)
@@ -91,7 +94,8 @@ def _shrinking(depth: int) -> np.ndarray:
     return (1 - np.log(2) / (2 * depth)) ** np.arange(1, depth + 1)
 
 
-@statement
+@statement("After all layers more than half of the separation is left", "bound")
+@misprint("only for pairs of different label")
 def corollary_a_5(lab: Lab) -> Check:
     r"""Under the same conditions the separation stays above $\phi/2$ in every layer."""
     x = np.linspace(0.001, np.log(2) - 0.001, 500)
@@ -103,7 +107,7 @@ def corollary_a_5(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Balanced output signs keep the first outputs at order √log(n/δ)", "scale")
 def lemma_a_6(lab: Lab) -> Check:
     r"""$|f(x_i)| \le C\sqrt{\log(n/\delta)}$ for all $i$, because half of the output signs are $+1$."""
     return conclude(
@@ -113,7 +117,8 @@ def lemma_a_6(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Counting units near zero: at most 2 m^{3/2} β of them, for all layers and examples", "bound")
+@misprint("the proof drops a factor 2, without effect")
 def lemma_a_7(lab: Lab) -> Check:
     r"""At most $2 m_l^{3/2} \beta$ units have $|\langle w_{l,j}, x_{l-1,i}\rangle| \le \beta$.
 
@@ -134,7 +139,8 @@ def lemma_a_7(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Chains between layers have norm of order L at most; masked weights preserve norms on average", "scale")
+@misprint("the covering argument of the proof would compound over layers; the claim itself is what is measured")
 def lemma_a_8(lab: Lab) -> Check:
     r"""Products of weights and masks between layers have norm $O(L)$.
 
@@ -155,7 +161,7 @@ def lemma_a_8(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Seen from any layer, the output against s-sparse directions is at most of order L√(s log M)", "scale")
 def lemma_a_9(lab: Lab) -> Check:
     r"""From every layer, the output form on $s$-sparse unit vectors is at most $C' L\sqrt{s\log M}$."""
     return conclude(
@@ -163,7 +169,7 @@ def lemma_a_9(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The chain between s-sparse directions is at most of order L√(s log m / m)", "scale")
 def lemma_a_10(lab: Lab) -> Check:
     r"""Between layers, the form on pairs of $s$-sparse unit vectors is at most $C' L\sqrt{s\log m/m}$."""
     return conclude(*starts.sparse_products(lab), assumptions=(starts.FROM_BELOW,))

@@ -6,10 +6,12 @@ import numpy as np
 
 from wideproof.monitors.relu import gradients
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
 from wideproof.papers.zou2018 import descent, stochastic
 from wideproof.papers.zou2018.descent import FIXED_SPEED
 from wideproof.papers.zou2018.lab import Lab, Walk, coefficients, kept, margin_loss, subsets
+
+statement = Section("convergence", "relu")
 
 
 def reaches(walk: Walk, loss: str, fractions: tuple[float, ...] = (0.9, 0.8, 0.7)) -> tuple[list[float], list[float]]:
@@ -28,7 +30,8 @@ def reaches(walk: Walk, loss: str, fractions: tuple[float, ...] = (0.9, 0.8, 0.7
     return times, bounds
 
 
-@statement
+@statement("As long as GD stays within τ, enough total step length Kη brings the loss below ε", "scale")
+@misprint("the proof prints φ⁹ where φ³ is meant in τ")
 def lemma_5_4(lab: Lab) -> Check:
     r"""GD that stays within $\tau$ of the start reaches $L_S \le \epsilon$ once $K\eta$ is large enough."""
     parts = []
@@ -86,7 +89,8 @@ def gd_distances(lab: Lab) -> list[Check]:
     ]
 
 
-@statement
+@statement("GD stays within τ for a total step length T of order τ²φ/(L⁴n³)", "scale")
+@misprint("T hides the loss at the start")
 def lemma_5_5(lab: Lab) -> Check:
     r"""GD stays near: $\|W_l^{(k)} - W_l^{(0)}\|_2 \le \tau$ while $k\eta \le T$, where $T$ contains $1/L_S(W^{(0)})$.
 
@@ -114,7 +118,8 @@ def unbiased(lab: Lab) -> list[Check]:
     return parts
 
 
-@statement
+@statement("As long as SGD stays within τ, enough total step length Kη brings the loss below ε", "scale")
+@misprint("the number of steps in the proof lacks L⁸")
 def lemma_5_6(lab: Lab) -> Check:
     r"""SGD within $\tau$ of the start reaches $L_S \le \epsilon$ with high probability once $K\eta$ is large enough."""
     return conclude(
@@ -144,7 +149,8 @@ def sgd_distances(lab: Lab) -> list[Check]:
     ]
 
 
-@statement
+@statement("SGD stays within τ for a total step length T of order τ/(L²√m)", "scale")
+@misprint("the proof drops B and exchanges the cases of α0")
 def lemma_5_7(lab: Lab) -> Check:
     r"""SGD stays near: $\|W_l^{(k)} - W_l^{(0)}\| \le \eta\sum_t\|G_l^{(t)}\| \le \tau$ while
     $k\eta \le T = O(L^{-2} m^{-1/2}\tau)$.

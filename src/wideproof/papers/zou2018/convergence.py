@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from wideproof.papers.check import Check, agrees, at_least, at_most, conclude, identity, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
 from wideproof.papers.zou2018 import hypotheses
 from wideproof.papers.zou2018.lab import Lab, kept, look, margin_loss, pace, values
 from wideproof.training import Run
+
+statement = Section("convergence", "relu")
 
 LOSSES = ("logistic", "squared_hinge", "huber_hinge", "canonical(0.75)")
 BATCH = 2
@@ -102,7 +104,10 @@ def assumptions_of(lab: Lab, stochastic: bool) -> tuple[Check, ...]:
     return tuple(check(lab) for check in (*checks, *((hypotheses.assumption_4_4,) if stochastic else ())))
 
 
-@statement
+@statement(
+    "Gradient descent brings the training loss below any ε, after log(1/ε) or ε^{1−2p} times a polynomial", "scale"
+)
+@misprint("the step size lacks a factor φ; two powers of n in the width for α0 < ∞ and p > 1/2 are exchanged")
 def theorem_4_1(lab: Lab) -> Check:
     r"""GD reaches $L_S \le \epsilon$ after a time that grows as $\log(1/\epsilon)$ ($p = 1/2$) or $\epsilon^{1-2p}$."""
     return conclude(
@@ -112,7 +117,10 @@ def theorem_4_1(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Stochastic gradient descent brings the training loss below any ε, with high probability", "scale")
+@misprint(
+    "prints the step size of GD where the proof needs φ n^{2p−7} B²; the width has log² where the proof prints log"
+)
 def theorem_4_5(lab: Lab) -> Check:
     r"""SGD reaches $L_S \le \epsilon$ with high probability, after the same times up to a polynomial in $n$."""
     parts = [part for loss in LOSSES for part in (reached(lab, loss, BATCH), *epsilon_law(lab, loss, BATCH))]
@@ -136,7 +144,7 @@ def _time_to(lab: Lab, width: int, draw: int, n: int = 8, phi: float = 0.3, dept
     return 0.5 * (k - 1 + (before - level) / (before - after))
 
 
-@statement
+@statement("Polynomial width and steps in n, 1/φ and L suffice, and the price of small ε is at most 1/ε", "scale")
 def remark_4_2(lab: Lab) -> Check:
     r"""Width and steps are polynomial in $n$, $1/\phi$ and $L$, and grow with $1/\epsilon$ no faster than linearly."""
     depths, sizes, gaps = (1, 2, 4), (4, 8, 16), np.array([0.05, 0.1, 0.4])
@@ -171,13 +179,13 @@ def zero_error(lab: Lab, batch: int | None) -> list[Check]:
     return parts
 
 
-@statement
+@statement("Gradient descent classifies every training example correctly, since L_S < ℓ(0)/n leaves no error", "bound")
 def corollary_4_3(lab: Lab) -> Check:
     r"""If $\ell(0) > 0$, GD reaches zero training error: $L_S < \ell(0)/n$ forces $y_i f(x_i) > 0$ for all $i$."""
     return conclude(*zero_error(lab, None), hypotheses=assumptions_of(lab, False), assumptions=(WIDTH_NOTE,))
 
 
-@statement
+@statement("Stochastic gradient descent classifies every training example correctly", "bound")
 def corollary_4_6(lab: Lab) -> Check:
     r"""If $\ell(0) > 0$, SGD reaches zero training error."""
     return conclude(*zero_error(lab, BATCH), hypotheses=assumptions_of(lab, True), assumptions=(WIDTH_NOTE,))
@@ -197,7 +205,7 @@ def exponents(p: float, lipschitz: bool, stochastic: bool) -> tuple[float, float
     return 2 * (e + 9 + (0 if lipschitz else 1)), e + 7 - 2 * p
 
 
-@statement
+@statement("In powers of n, SGD needs between n² and n⁴ times what GD needs for zero training error", "exact")
 def remark_4_7(lab: Lab) -> Check:
     r"""For zero training error SGD pays between $n^2$ and $n^4$ over GD, in width and in steps."""
     powers = np.linspace(0.0, 1.0, 11)

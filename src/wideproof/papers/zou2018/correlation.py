@@ -6,14 +6,17 @@ import numpy as np
 
 from wideproof.data import Dataset
 from wideproof.monitors.relu import ReLUPass
-from wideproof.papers.check import Check, at_least, conclude, frequency, identity
-from wideproof.papers.statement import statement
+from wideproof.papers.check import Check, Outcome, at_least, conclude, frequency, identity
+from wideproof.papers.statement import Section, comes_out, misprint
 from wideproof.papers.zou2018 import starts
 from wideproof.papers.zou2018.lab import Lab, look
 from wideproof.papers.zou2018.starts import relu_correlation
 
+statement = Section("initialization", "relu")
 
-@statement
+
+@statement("E[σ(Z1)σ(Z2)] is never below half of E[Z1 Z2]", "bound", role="tool", network="none")
+@misprint("the printed right side repeats the left one; ½E[Z1 Z2] is meant")
 def lemma_a_11(lab: Lab) -> Check:
     r"""$E[\sigma(Z_1)\sigma(Z_2)] \ge \frac12 E[Z_1 Z_2]$ for standard jointly Gaussian $Z_1, Z_2$."""
     rho = np.linspace(-1, 0.999, lab.pick(2000, 20000, 200000))
@@ -44,7 +47,13 @@ def inner_products(seen: ReLUPass) -> np.ndarray:
 FALSE_BASE = "x_iᵀx_i' >= 2μ² - 1 is all that Assumption 3.4 gives; the induction starts from μ²"
 
 
-@statement
+@statement("Claim that normalized outputs have inner products at least μ²(1 − log2/(2L))^l", "bound")
+@comes_out(
+    Outcome.FAILS,
+    "false as printed: two inputs with μ = 0.3 and opposite other coordinates have normalized inner product "
+    "0.02 after one layer, where 0.059 is claimed",
+)
+@misprint("false: the induction starts from x_iᵀx_i' ≥ μ², and only 2μ² − 1 is assumed")
 def lemma_a_12(lab: Lab) -> Check:
     r"""Normalized outputs have $\bar x_{l,i}^\top \bar x_{l,i'} \ge \mu^2 (1 - \log 2/(2L))^l$: false."""
     products = inner_products(opposite_pass(lab))
@@ -53,14 +62,26 @@ def lemma_a_12(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Claim that normalized outputs have inner products at least μ²/2", "bound")
+@comes_out(
+    Outcome.FAILS,
+    "false as printed: two inputs with μ = 0.3 and opposite other coordinates have normalized inner product "
+    "0.02 after one layer, where 0.045 is claimed",
+)
+@misprint("false in the first layer, from the same wrong start of the induction")
 def corollary_a_13(lab: Lab) -> Check:
     r"""Normalized outputs have $\bar x_{l,i}^\top \bar x_{l,i'} \ge \mu^2/2$: false for $\mu < 0.568$."""
     products = inner_products(opposite_pass(lab))
     return conclude(at_least("μ = 0.3, opposite inputs, L = l = 1", products[1], 0.3**2 / 2), note=FALSE_BASE)
 
 
-@statement
+@statement(
+    "A Gaussian unit sees a weighted sum of at least half the largest weight with probability of order φ/n",
+    "bound",
+    role="gradient",
+    network="none",
+)
+@misprint("the bound on inner products is needed for all pairs")
 def lemma_a_14(lab: Lab) -> Check:
     r"""For Gaussian $w$, separated $z_i$, $P(\|h(w)\| \ge C\|a\|_\infty) \ge C'\tilde\phi/n$ for every $a \ge 0$.
 
@@ -89,7 +110,8 @@ def lemma_a_14(lab: Lab) -> Check:
 SHARE = 1 / (2 * np.sqrt(32 * np.e))
 
 
-@statement
+@statement("Order mφ/n output units see a large weighted sum, for all weights at once", "bound", role="gradient")
+@misprint("the exponent of the probability lacks its minus sign")
 def lemma_a_15(lab: Lab) -> Check:
     r"""For all $a \ge 0$ at once, at least $C'' m_L \phi/n$ units see a feature sum $\ge C''' \|a\|_\infty/n$."""
     return conclude(

@@ -6,17 +6,24 @@ import numpy as np
 
 from wideproof.monitors.relu import descent_coefficients
 from wideproof.papers.check import Check, at_least, at_most, conclude, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
 from wideproof.papers.zou2018 import steps as single
 from wideproof.papers.zou2018.hypotheses import excess
 from wideproof.papers.zou2018.lab import Lab, Walk, grouped, kept, margin_loss
 from wideproof.training import MarginLoss
 
+statement = Section("convergence", "relu")
+
 LOSSES = ("logistic", "squared_hinge", "huber_hinge", "canonical(0.75)")
 FIXED_SPEED = "steps of size c/m, c fixed, from the start: the theorem's step is smaller by powers of n and L"
 
 
-@statement
+@statement(
+    "An inequality for powers: (a−b)/b^{2p} is at least the difference quotient of x^{1−2p}",
+    "bound",
+    role="tool",
+    network="none",
+)
 def lemma_c_1(lab: Lab) -> Check:
     r"""For $a, b > 0$: $(a-b)/b^{2p} \ge (a^{1-2p} - b^{1-2p})/(1-2p)$, and $(a-b)/b \ge \log a - \log b$ for
     $p = 1/2$.
@@ -33,13 +40,14 @@ def lemma_c_1(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("A margin moves by at most order L⁴Mη times the mean slope", "scale", role="smoothness")
 def eq_c_1(lab: Lab) -> Check:
     r"""One step moves each margin by at most $(C L^4 M \eta/n) S$ with $S = \sum_i |\ell'_i|$."""
     return conclude(*single.change_is_bounded(lab, None), assumptions=(FIXED_SPEED,))
 
 
-@statement
+@statement("A margin moves at least by its linear part, less remainders in τ^{1/3} and η²", "scale", role="smoothness")
+@misprint("the powers of L are those of a single layer; the sum has one more")
 def eq_c_2(lab: Lab) -> Check:
     r"""$\Delta_i \ge \sum_l y_i u_{l,i} - (C' L^{17/3}\tau^{1/3} M\eta\sqrt{\log M} + C'' L^9 M^2\eta^2) S/n$."""
     return conclude(
@@ -48,7 +56,8 @@ def eq_c_2(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("How one step of GD moves a margin: linear part, upper bound, remainder", "scale", role="smoothness")
+@misprint("summed over layers the remainders are L^{20/3} and L^{10}, one L more than printed")
 def lemma_c_2(lab: Lab) -> Check:
     r"""A step of gradient descent changes each margin by its linear part plus a small remainder: (C.1) and (C.2)."""
     return conclude(eq_c_1(lab), eq_c_2(lab), single.telescoped_change(lab))
@@ -62,7 +71,7 @@ def walks(lab: Lab, name: str) -> list[Walk]:
     return [lab.walk(128, draw, loss=name, steps=lab.pick(24, 200, 1000), speed=speed) for draw in range(3)]
 
 
-@statement
+@statement("Smoothness turns margin changes into a bound on the change of the loss", "bound", network="any")
 def eq_c_3(lab: Lab) -> Check:
     r"""$L_S(k+1) - L_S(k) \le \frac1n \sum_i [\ell'_i \Delta_i + \frac\lambda2 \Delta_i^2]$, for any $\lambda$-smooth
     loss.
@@ -79,7 +88,7 @@ def eq_c_3(lab: Lab) -> Check:
     return conclude(*parts, assumptions=("equality counts as holding: a quadratic piece of a loss has it",))
 
 
-@statement
+@statement("The slope term is −η times the squared gradient, up to a small remainder", "scale")
 def eq_c_5(lab: Lab) -> Check:
     r"""$\frac1n\sum_i \ell'_i\Delta_i \le -\eta\sum_l\|\nabla_{W_l}L_S\|_F^2$ plus remainders of order
     $\tau^{1/3}\eta$ and $\eta^2$.
@@ -123,7 +132,7 @@ def descents(lab: Lab) -> list[Check]:
     ]
 
 
-@statement
+@statement("In each step GD lowers the loss by at least order η(mφ/n⁵) S²", "scale")
 def eq_c_6(lab: Lab) -> Check:
     r"""Every step lowers the loss: $L_S(k+1) - L_S(k) \le -\eta\, (c_0 m\phi/(2n^5))\, S_k^2$."""
     return conclude(*descents(lab), assumptions=(FIXED_SPEED, "logistic loss"))
@@ -138,7 +147,8 @@ def slope_bound(walk: Walk, loss: MarginLoss) -> tuple[np.ndarray, np.ndarray]:
     return walk.slopes.sum(axis=1), np.minimum(loss.alpha0, loss.alpha1 * (n * walk.losses) ** loss.p)
 
 
-@statement
+@statement("What a single step must cost in loss, once S is bounded below by the loss", "bound")
+@misprint("α1 is lost in the line before")
 def eq_c_7(lab: Lab) -> Check:
     r"""Per step, $\eta \le [1/\alpha_0^2 + 1/(\alpha_1 (n L_S)^p)^2]\, (L_S(k) - L_S(k+1))/g$.
 
@@ -198,7 +208,7 @@ def fallen(first: float, later: np.ndarray, p: float) -> np.ndarray:
     return (first ** (1 - 2 * p) - later ** (1 - 2 * p)) / (1 - 2 * p)
 
 
-@statement
+@statement("Total step length bounded through L_S^{1−2p} when p is not 1/2", "bound")
 def eq_c_8(lab: Lab) -> Check:
     r"""For $p \ne 1/2$,
     $k\eta \le \frac1g[L_S(0)/\alpha_0^2 + (L_S(0)^{1-2p} - L_S(k)^{1-2p})/((1-2p)\alpha_1^2 n^{2p})]$.
@@ -208,7 +218,7 @@ def eq_c_8(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Total step length bounded through log L_S when p is 1/2", "bound")
 def eq_c_9(lab: Lab) -> Check:
     r"""For $p = 1/2$, $k\eta \le \frac1g[L_S(0)/\alpha_0^2 + (\log L_S(0) - \log L_S(k))/(\alpha_1^2 n)]$."""
     return conclude(

@@ -9,10 +9,12 @@ import numpy as np
 
 from wideproof.networks import DeepReLU
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
 from wideproof.papers.zou2018.lab import DIMENSION, MU, PHI, Lab
 from wideproof.precision import double
 from wideproof.training import MarginLoss, get_loss
+
+statement = Section("hypothesis", "any")
 
 # The losses that training offers and that are at least continuous and non-increasing.
 CATALOGUE = (
@@ -62,7 +64,7 @@ def excess(title: str, left: np.ndarray, right: np.ndarray) -> Check:
     return at_most(title, np.max((left - right) / size), TINY)
 
 
-@statement
+@statement("The loss is continuous and non-increasing, and loss and slope die out for large margins", "bound")
 def assumption_3_1(lab: Lab) -> Check:
     r"""The loss is continuous and never increases, and both $\ell$ and $\ell'$ vanish at $+\infty$."""
     z, parts = grid(lab), []
@@ -76,7 +78,8 @@ def assumption_3_1(lab: Lab) -> Check:
     return conclude(*parts, assumptions=(f"margins in [{z[0]:g}, {z[-1]:g}], {z.size} of them",))
 
 
-@statement
+@statement("Where the loss is large its slope is too: −ℓ' ≥ min{α0, α1 ℓ^p} for some 0 < p ≤ 1", "bound")
+@misprint("prints a0 for α0 once; p must be positive although the theorems include p = 0")
 def assumption_3_2(lab: Lab) -> Check:
     r"""The slope is large where the loss is: $-\ell' \ge \min\{\alpha_0, \alpha_1 \ell^p\}$ with $0 < p \le 1$."""
     parts = []
@@ -88,7 +91,8 @@ def assumption_3_2(lab: Lab) -> Check:
     return conclude(*parts, assumptions=("equality counts as holding: the canonical losses have it everywhere",))
 
 
-@statement
+@statement("The slope of the loss is λ-Lipschitz", "bound")
+@misprint("together with 3.2 it leaves only p ≥ 1/2, and p = 1/2 when α0 is infinite: the rows for smaller p are empty")
 def assumption_3_3(lab: Lab) -> Check:
     r"""The slope is $\lambda$-Lipschitz; hence $\ell'^2 \le 2\lambda\ell$, which leaves no room for $p < 1/2$."""
     z, parts = grid(lab), []
@@ -102,7 +106,8 @@ def assumption_3_3(lab: Lab) -> Check:
     return conclude(*parts, assumptions=("difference quotients between neighbouring margins",))
 
 
-@statement
+@statement("For SGD the slope lies between two multiples of ℓ^p, capped at constants", "bound")
+@misprint("asks for α0 < ρ0 and allows both to be infinite")
 def assumption_4_4(lab: Lab) -> Check:
     r"""For SGD: $\min\{\alpha_0, \alpha_1\ell^p\} \le |\ell'| \le \min\{\rho_0, \rho_1\ell^p\}$."""
     parts = []
@@ -116,7 +121,7 @@ def assumption_4_4(lab: Lab) -> Check:
     return conclude(*parts, assumptions=("α = ρ allowed: enlarging ρ by any amount makes it strict",))
 
 
-@statement
+@statement("Every input is a unit vector whose last coordinate is the same μ", "exact")
 def assumption_3_4(lab: Lab) -> Check:
     r"""Inputs are unit vectors with the same last coordinate $\mu$; so $x_i^\top x_j \ge 2\mu^2 - 1$."""
     x = lab.data(32).x
@@ -134,7 +139,7 @@ def opposite_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.linalg.norm(x[i] - x[j], axis=1)
 
 
-@statement
+@statement("Inputs with different labels have distance at least φ", "bound")
 def assumption_3_5(lab: Lab) -> Check:
     r"""Inputs of different label are at least $\phi$ apart."""
     data = lab.data(32)
@@ -143,7 +148,8 @@ def assumption_3_5(lab: Lab) -> Check:
     return conclude(at_least(title, distances, PHI * (1 - 1e-9)))
 
 
-@statement
+@statement("No layer is more than twice as wide as another: M ≤ 2m", "bound", network="relu")
+@misprint("the input dimension is free, but bounded first-layer weights need d = O(m)")
 def assumption_3_6(lab: Lab) -> Check:
     r"""Widths are comparable, $M \le 2m$; bounded first-layer weights need $d = O(m)$ besides."""
     networks = [DeepReLU(DIMENSION, m, 3) for m in lab.widths] + [DeepReLU(DIMENSION, (128, 192, 256), 3)]

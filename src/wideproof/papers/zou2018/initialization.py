@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from wideproof.papers.check import Check, at_least, conclude
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
 from wideproof.papers.zou2018 import starts
 from wideproof.papers.zou2018.lab import Lab
 
+statement = Section("initialization", "relu")
 
-@statement
+
+@statement("Layer outputs have norm 1 up to L√(log/m), and weight matrices have bounded norm", "scale")
+@misprint("true only when the input dimension is of the order of the width")
 def theorem_5_1_i(lab: Lab) -> Check:
     r"""Layer norms are near one, $|\|x_{l,i}\| - 1| \le C' L\sqrt{\log(nL/\delta)/m}$, and $\|W_l\|_2 \le C'$."""
     return conclude(
@@ -22,7 +25,7 @@ def theorem_5_1_i(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("In every layer, normalized outputs with different labels are still φ/2 apart", "bound")
 def theorem_5_1_ii(lab: Lab) -> Check:
     r"""Normalized outputs of different label stay apart: $\|\bar x_{l,i} - \bar x_{l,i'}\| \ge \phi/2$ for all $l$."""
     limits = np.concatenate([starts.limit_separations(3 / depth, depth) * depth / 3 for depth in range(3, 41)])
@@ -33,7 +36,7 @@ def theorem_5_1_ii(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("The network's first outputs are no larger than √log(n/δ) up to a constant", "scale")
 def theorem_5_1_iii(lab: Lab) -> Check:
     r"""Outputs at the start are moderate: $|f(x_i)| \le C' \sqrt{\log(n/\delta)}$ for all $i$."""
     return conclude(
@@ -43,19 +46,20 @@ def theorem_5_1_iii(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("No more than 2 m^{3/2} β units of a layer have a pre-activation within β of zero", "bound")
 def theorem_5_1_iv(lab: Lab) -> Check:
     r"""Few units are near zero: $\#\{j : |\langle w_{l,j}, x_{l-1,i}\rangle| \le \beta\} \le 2 m_l^{3/2}\beta$."""
     return conclude(starts.small_preactivations(lab), assumptions=(starts.SCOPE_OF_BETA,))
 
 
-@statement
+@statement("Chains of weights and activation masks from layer to layer have norm at most of order L", "scale")
 def theorem_5_1_v(lab: Lab) -> Check:
     r"""Products between layers are bounded: $\|W_{l_2}^\top \prod_{r=l_1}^{l_2-1} \Sigma_r W_r^\top\|_2 \le C' L$."""
     return conclude(starts.products_in_length(lab), starts.products_in_width(lab))
 
 
-@statement
+@statement("Against s-sparse directions the output is at most of order L√(s log M)", "scale")
+@misprint("log M should be the logarithm of max(M, d)")
 def theorem_5_1_vi(lab: Lab) -> Check:
     r"""On $s$-sparse unit vectors $a$, $v^\top \prod_{r=l}^L \Sigma_{r,i} W_r^\top a \le C' L\sqrt{s \log M}$."""
     return conclude(
@@ -63,13 +67,19 @@ def theorem_5_1_vi(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Between s-sparse directions of two layers the chain is at most of order L√(s log M / m)", "scale")
+@misprint("the index range should be 1 ≤ l1 < l2 ≤ L")
 def theorem_5_1_vii(lab: Lab) -> Check:
     r"""On $s$-sparse $a, b$: $b^\top W_{l_2}^\top \prod \Sigma_{r,i} W_r^\top a \le C' L\sqrt{s\log M/m}$."""
     return conclude(*starts.sparse_products(lab), assumptions=(starts.FROM_BELOW,))
 
 
-@statement
+@statement(
+    "Whatever non-negative weights the examples get, order mφ/n output units see a large weighted sum",
+    "bound",
+    role="gradient",
+)
+@misprint("the labels y_i are missing in the sum; without them the claim is trivial for L ≥ 2")
 def theorem_5_1_viii(lab: Lab) -> Check:
     r"""For every $a \ge 0$ at least $c\, m_L\phi/n$ units have
     $\|\frac1n\sum_i a_i y_i \sigma'(\langle w_{L,j}, x_{L-1,i}\rangle) x_{L-1,i}\| \ge c' \|a\|_\infty / n$.
@@ -80,7 +90,7 @@ def theorem_5_1_viii(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("At a Gaussian start eight properties hold at once with probability 1 − δ", "scale")
 def theorem_5_1(lab: Lab) -> Check:
     r"""All eight properties (i) to (viii) of the Gaussian start at once."""
     items = (

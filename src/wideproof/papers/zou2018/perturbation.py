@@ -3,61 +3,66 @@ r"""Theorem 5.3: eight properties of all weights within $\tau$ of the Gaussian s
 from __future__ import annotations
 
 from wideproof.papers.check import Check, at_most, conclude
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
 from wideproof.papers.zou2018 import moves
 from wideproof.papers.zou2018.lab import PHI, Lab
 from wideproof.papers.zou2018.moves import REGION, SAMPLED
 
+statement = Section("perturbation", "relu")
 
-@statement
+
+@statement("Moved weight matrices still have bounded norm", "scale")
 def theorem_5_3_i(lab: Lab) -> Check:
     r"""Perturbed weights keep bounded norm, $\|\tilde W_l\|_2 \le C$."""
     return conclude(*moves.weights_stay_bounded(lab), assumptions=(SAMPLED,))
 
 
-@statement
+@statement("Layer outputs change by at most order L times the summed change of the weights", "scale")
 def theorem_5_3_ii(lab: Lab) -> Check:
     r"""Layer outputs move by $\|\hat x_{l,i} - \tilde x_{l,i}\| \le C L \sum_{r \le l} \|\hat W_r - \tilde W_r\|$."""
     return conclude(*moves.outputs_move_little(lab), assumptions=(SAMPLED, REGION))
 
 
-@statement
+@statement("In each layer at most order L^{4/3} τ^{2/3} m activations change sign", "scale")
 def theorem_5_3_iii(lab: Lab) -> Check:
     r"""Few activations flip: $\|\hat\Sigma_{l,i} - \tilde\Sigma_{l,i}\|_0 \le C L^{4/3} \tau^{2/3} m_l$."""
     return conclude(*moves.few_flips(lab), assumptions=(SAMPLED, REGION))
 
 
-@statement
+@statement("At most order n L^{4/3} τ^{2/3} m last-layer units change sign on any example at all", "scale")
 def theorem_5_3_iv(lab: Lab) -> Check:
     r"""At most $C n L^{4/3} \tau^{2/3} m_L$ units of the last layer flip on some example."""
     return conclude(*moves.few_flips_together(lab), assumptions=(SAMPLED, REGION))
 
 
-@statement
+@statement("Chains of moved weights and their masks still have norm at most of order L", "scale")
 def theorem_5_3_v(lab: Lab) -> Check:
     r"""Perturbed products stay bounded: $\|\prod_{r=l_1}^{l_2} \tilde\Sigma_{r,i} \tilde W_r^\top\|_2 \le C L$."""
     return conclude(moves.products_stay_bounded(lab), assumptions=(SAMPLED, REGION))
 
 
-@statement
+@statement("Against sparse directions the moved output is at most of order L^{5/3} τ^{1/3} √(M log M)", "scale")
 def theorem_5_3_vi(lab: Lab) -> Check:
     r"""On $C L^{4/3}\tau^{2/3} m$-sparse vectors the output form is at most $C' L^{5/3}\tau^{1/3}\sqrt{M\log M}$."""
     return conclude(*moves.forms_stay_small(lab), assumptions=(SAMPLED, moves.LOGS))
 
 
-@statement
+@statement(
+    "The last layer's gradient is not small: its square is at least of order (mφ/n⁵) S²", "scale", role="gradient"
+)
 def theorem_5_3_vii(lab: Lab) -> Check:
     r"""The last gradient stays large: $\|\nabla_{W_L} L_S(\tilde W)\|_F^2 \ge C' (m_L \phi/n^5) (\sum_i \ell'_i)^2$."""
     return conclude(*moves.gradients_stay_large(lab), assumptions=(SAMPLED, "c* is the worst case over all losses"))
 
 
-@statement
+@statement("No layer's gradient, full or minibatch, exceeds order L²√M times the mean slope", "scale", role="gradient")
 def theorem_5_3_viii(lab: Lab) -> Check:
     r"""Layer gradients, whole and minibatch, are at most $C L^2 \sqrt M$ times the mean slope."""
     return conclude(*moves.gradients_stay_bounded(lab), assumptions=(SAMPLED, REGION))
 
 
-@statement
+@statement("For all weights within τ of the start eight properties hold at once", "scale")
+@misprint("the definition of the perturbed masks lacks > 0 and has a wrong last index")
 def theorem_5_3(lab: Lab) -> Check:
     r"""All eight properties within $\tau = O(L^{-11}(\log M)^{-3/2} \wedge \phi^{3/2} n^{-3} L^{-2})$ of the start."""
     items = (

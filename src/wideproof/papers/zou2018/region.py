@@ -7,11 +7,13 @@ import numpy as np
 from wideproof.monitors import flips, small_values, top_norms
 from wideproof.monitors.relu import ReLUPass, gradients
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
 from wideproof.papers.zou2018 import moves
 from wideproof.papers.zou2018.lab import Lab, kept, margin_loss, slopes
 from wideproof.papers.zou2018.moves import REGION, SAMPLED
 from wideproof.papers.zou2018.starts import product_lengths
+
+statement = Section("perturbation", "relu")
 
 
 def changed_masks(lab: Lab, seen: ReLUPass, s: int, how: str, draw: int) -> list[np.ndarray]:
@@ -49,7 +51,8 @@ def output_form(seen: ReLUPass, diagonals: list[np.ndarray], layer: int) -> np.n
     return vector
 
 
-@statement
+@statement("Chains keep norm of order L when weights move by τ and s mask entries change", "scale")
+@misprint("the proof leaves out the end pieces of the chains; the claim itself is what is measured")
 def lemma_b_1(lab: Lab) -> Check:
     r"""Products with weights moved by $\tau$ and at most $s$ changed mask entries keep norm $O(L)$."""
     width, depth = lab.deep
@@ -64,7 +67,7 @@ def lemma_b_1(lab: Lab) -> Check:
     return conclude(*parts, assumptions=("τ = 0.05 and s = 2 in place of κ/L³", SAMPLED))
 
 
-@statement
+@statement("The output against s-sparse directions is then at most of order L²τ√M + L√(s log M)", "scale")
 def lemma_b_2(lab: Lab) -> Check:
     r"""The output form then satisfies
     $v^\top\prod \tilde\Sigma_r \tilde W_r^\top a \le C (L^2 \tau \sqrt M + L \sqrt{s \log M})$.
@@ -118,7 +121,8 @@ def telescoping(lab: Lab) -> list[Check]:
     ]
 
 
-@statement
+@statement("Drift and flips near the start, through exact telescoping over layers", "scale")
+@misprint("two constants do not add up, and the correction matrix is real and not binary")
 def lemma_b_3(lab: Lab) -> Check:
     r"""Drift of outputs $\le C L \sum \|\hat W_r - \tilde W_r\|$ and flips $\le C' L^{4/3}\tau^{2/3} m_l$, by exact
     telescoping.
@@ -128,13 +132,16 @@ def lemma_b_3(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("Counted over all examples, at most order n L^{4/3} τ^{2/3} m last-layer units flip", "scale")
 def corollary_b_4(lab: Lab) -> Check:
     r"""United over examples, at most $C n L^{4/3}\tau^{2/3} m_L$ activations of the last layer flip."""
     return conclude(*moves.few_flips_together(lab), assumptions=(SAMPLED, REGION))
 
 
-@statement
+@statement(
+    "Near the start the last layer's gradient is at least of order (mφ/n⁵) S² in square", "scale", role="gradient"
+)
+@misprint("the proof loses 1/n in one line; the result is right")
 def lemma_b_5(lab: Lab) -> Check:
     r"""For $\tau = O(\phi^{3/2} n^{-3} L^{-2})$:
     $\|\nabla_{W_L} L_S(\tilde W)\|_F^2 \ge C (m_L\phi/n^5)(\sum_i \ell'_i)^2$.
@@ -151,7 +158,10 @@ def lemma_b_5(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "Near the start every layer's gradient is at most of order L²√M times the mean slope", "scale", role="gradient"
+)
+@misprint("the product shows W̃_l where W̃_r is meant")
 def lemma_b_6(lab: Lab) -> Check:
     r"""Layer gradients are at most $C L^2\sqrt M$ times the mean slope; one example's is
     $|\ell'|\,\|x_{l-1}\|\,\|b_l\|$.

@@ -7,18 +7,22 @@ from collections.abc import Callable
 import numpy as np
 
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
-from wideproof.papers.statement import statement
+from wideproof.papers.statement import Section, misprint
 from wideproof.papers.zou2018 import steps as single
 from wideproof.papers.zou2018.descent import FIXED_SPEED, fallen
 from wideproof.papers.zou2018.lab import Lab, Walk, grouped, kept, margin_loss, subsets
 from wideproof.papers.zou2018.steps import SPEEDS, Enumerated, enumerate_steps
+
+statement = Section("convergence", "relu")
 
 BATCHES = (1, 2, 4)
 STARTS = (30, 90, 90)
 ENUMERATED = "expectations over minibatches are exact: all of them are taken in turn"
 
 
-@statement
+@statement(
+    "With a minibatch a margin moves by at most order L⁴Mη times the minibatch's mean slope", "scale", role="smoothness"
+)
 def eq_d_2(lab: Lab) -> Check:
     r"""One SGD step moves each margin by at most $(C L^4 M\eta/B) S_B$, $S_B$ the slopes of its minibatch."""
 
@@ -34,7 +38,9 @@ def eq_d_2(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement(
+    "With a minibatch a margin moves at least by its linear part, less two remainders", "scale", role="smoothness"
+)
 def eq_d_3(lab: Lab) -> Check:
     r"""The change is at least its linear part minus
     $(C' L^{17/3}\tau^{1/3} M\eta\sqrt{\log M} + C'' L^9 M^2\eta^2) S_B/B$.
@@ -45,13 +51,18 @@ def eq_d_3(lab: Lab) -> Check:
     )
 
 
-@statement
+@statement("How one step of SGD moves a margin: linear part, upper bound, remainder", "scale", role="smoothness")
 def lemma_d_1(lab: Lab) -> Check:
     r"""A step of SGD changes each margin by its linear part plus a small remainder: (D.2) and (D.3)."""
     return conclude(eq_d_2(lab), eq_d_3(lab), single.telescoped_change(lab))
 
 
-@statement
+@statement(
+    "The mean of a random subset of centred numbers has variance at most 1/B of theirs",
+    "exact",
+    role="tool",
+    network="none",
+)
 def lemma_d_2(lab: Lab) -> Check:
     r"""For $\sum_i u_i = 0$ and a uniform $B$-subset:
     $E[(\frac1B\sum_{i\in B} u_i)^2] = \frac{n-B}{B(n-1)} E[u_i^2] \le E[u_i^2]/B$.
@@ -101,13 +112,14 @@ def margin_moments(lab: Lab) -> list[Check]:
     ]
 
 
-@statement
+@statement("The mean squared margin change is at most of order L⁸M²η²S²/(nB)", "scale")
 def eq_d_7(lab: Lab) -> Check:
     r"""$E[\Delta_i^2 \mid W] \le (2 C L^8 M^2\eta^2/(nB))\, S^2$."""
     return conclude(*margin_moments(lab), assumptions=(FIXED_SPEED, ENUMERATED))
 
 
-@statement
+@statement("The mean change of the loss: minus the squared gradient, plus two remainders", "scale")
+@misprint("the factor S² is missing")
 def eq_d_8(lab: Lab) -> Check:
     r"""$E[L_S(k+1) \mid W] - L_S(k) \le -\eta\|\nabla_{W_L} L_S\|_F^2$ plus remainders $\tau^{1/3}\eta$ and
     $\eta^2/(nB)$ times $S^2$.
@@ -153,7 +165,7 @@ def expected_descent(lab: Lab) -> list[Check]:
     ]
 
 
-@statement
+@statement("On average an SGD step lowers the loss by at least order η(mφ/n⁵) S²", "scale")
 def eq_d_9(lab: Lab) -> Check:
     r"""On average every SGD step lowers the loss: $E[L_S(k+1) \mid W] - L_S(k) \le -\eta\,(c_0 m\phi/(2n^5))\,S^2$."""
     return conclude(*expected_descent(lab), assumptions=(FIXED_SPEED, ENUMERATED))
@@ -185,7 +197,7 @@ def expected_elapsed(lab: Lab, name: str) -> Check:
 FROM_MEANS = "descent constant from the mean loss over minibatch seeds, 8 steps at a time"
 
 
-@statement
+@statement("Mean total step length for SGD when p is not 1/2", "bound")
 def eq_d_10(lab: Lab) -> Check:
     r"""For $p \ne 1/2$,
     $k\eta \le \frac1g[L_S(0)/\alpha_0^2 + (L_S(0)^{1-2p} - E L_S(k)^{1-2p})/((1-2p)\alpha_1^2 n^{2p})]$.
@@ -194,7 +206,7 @@ def eq_d_10(lab: Lab) -> Check:
     return conclude(*parts, assumptions=(FIXED_SPEED, FROM_MEANS))
 
 
-@statement
+@statement("Mean total step length for SGD when p is 1/2", "bound")
 def eq_d_11(lab: Lab) -> Check:
     r"""For $p = 1/2$, $k\eta \le \frac1g[L_S(0)/\alpha_0^2 + (\log L_S(0) - E\log L_S(k))/(\alpha_1^2 n)]$."""
     return conclude(expected_elapsed(lab, "huber_hinge"), assumptions=(FIXED_SPEED, FROM_MEANS))
@@ -218,7 +230,8 @@ def fluctuations(lab: Lab) -> list[Check]:
     return parts
 
 
-@statement
+@statement("The SGD potential is above its mean by at most order √k nL⁴Mη/B", "scale")
+@misprint("Azuma's inequality needs a martingale with increments bounded on both sides")
 def lemma_d_3(lab: Lab) -> Check:
     r"""The SGD potential exceeds its mean by at most $\sqrt{2k\log(1/\delta)}\; C n L^4 M\eta/B$ with probability
     $1-\delta$.
@@ -256,7 +269,8 @@ def increments(lab: Lab) -> list[Check]:
     ]
 
 
-@statement
+@statement("The change of an output in a step is a telescoping sum over the layers", "exact", role="smoothness")
+@misprint("the last display sums over examples where layers are meant")
 def eq_e_2(lab: Lab) -> Check:
     r"""The change of an output in a step is a sum over layers, exactly; pattern changes cost no more than value
     changes.
@@ -264,7 +278,7 @@ def eq_e_2(lab: Lab) -> Check:
     return conclude(single.telescoped_change(lab), single.pattern_changes(lab))
 
 
-@statement
+@statement("A single SGD step raises the loss by at most order (nL⁴Mη/B) L_S^{2p}", "scale")
 def eq_e_8(lab: Lab) -> Check:
     r"""One SGD step raises the loss by at most $(C n L^4 M\eta/B)\, L_S^{2p}$."""
     return conclude(*increments(lab), assumptions=(FIXED_SPEED, ENUMERATED, "logistic loss, p = 1"))
