@@ -23,8 +23,9 @@ demo: $(VENV)/.installed  ## prove that training fits handwritten digits, about 
 # What one worker has compiled, the others read.
 COMPILED := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(abspath $(VENV))/compiled \
 	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
-PYTEST := $(COMPILED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
-	--doctest-modules --doctest-glob=README.md src README.md tests tools
+# Files are handed out in this order, each to one worker (tests/conftest.py): short doctests last, so that both end together.
+PYTEST := $(COMPILED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder \
+	--doctest-modules --doctest-glob=README.md tests tools README.md src
 
 # The lab's page is tested in the Chromium that is installed; without one these tests are skipped.
 BROWSER := $(firstword $(shell for one in chromium chromium-browser google-chrome; do command -v $$one; done; true))

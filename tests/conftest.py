@@ -11,9 +11,12 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 os.environ.setdefault("WIDEPROOF_CACHE", "off")  # no test leaves anything in the user's cache folder
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark doctests that say `# slow`: a docstring cannot carry a mark."""
+    """Keep each file in one worker, where fixtures and programs are made once; mark doctests that say `# slow`."""
     for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if isinstance(item, pytest.DoctestItem) and any("# slow" in line.source for line in item.dtest.examples):
             item.add_marker(pytest.mark.slow)
 

@@ -14,8 +14,6 @@ from wideproof.machine import in_numpy, require_agreement, trusted
 from wideproof.networks import build, get_activation, gradient, linearize
 from wideproof.training import train_many
 
-pytestmark = pytest.mark.xdist_group("machine")  # one problem, compiled once
-
 
 @pytest.fixture
 def fresh(monkeypatch):

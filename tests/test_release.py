@@ -1,5 +1,6 @@
 """What a release needs is written down once, or everywhere alike."""
 
+import os
 import runpy
 import shutil
 import tomllib
@@ -31,6 +32,12 @@ def test_a_version_that_was_forgotten_is_named(name, tmp_path):
     place.write_text(text.replace(version.rpartition(".")[0], "9.9"), encoding="utf-8")
     with pytest.raises(SystemExit, match=f"{name} does not say version {version}"):
         stated_version(tmp_path)
+
+
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="there are no workers")
+def test_files_stay_in_one_worker(request):
+    """Workers are told by the end of the name; a pytest that pytest-xdist does not know drops it in silence."""
+    assert request.node.nodeid.endswith("@tests/test_release.py")
 
 
 def test_tools_are_pinned():

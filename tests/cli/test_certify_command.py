@@ -12,8 +12,6 @@ from wideproof.networks import Sketch
 from wideproof.networks.exchange import to_onnx
 from wideproof_verify import verify
 
-pytestmark = pytest.mark.xdist_group("certify")
-
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):

@@ -16,7 +16,7 @@ from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.oracles import limit_fresh, limit_kernel, limit_states, product_limit
 from wideproof.training import Recipe, train
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("allenzhu2018_reference")]
+pytestmark = pytest.mark.slow
 
 LAB = Lab("quick")
 

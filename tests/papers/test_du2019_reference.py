@@ -25,7 +25,7 @@ from wideproof.papers.du2019.positivity import pair_eigenvalues, tensor_rank
 from wideproof.papers.du2019.recursion import FUNCTIONS, averages, expectations, recursion
 from wideproof.training import Recipe, train
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("du2019-reference")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(

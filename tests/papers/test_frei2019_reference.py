@@ -30,7 +30,7 @@ from wideproof.monitors.residual_moves import (
 from wideproof.networks import ResidualReLU
 from wideproof.training import Recipe, train
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frei2019 reference")]
+pytestmark = pytest.mark.slow
 
 
 def start(network, seed=0):

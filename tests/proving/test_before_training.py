@@ -14,7 +14,6 @@ from wideproof.proving import Predictor, choose
 from wideproof.report import proof_figures, proof_sentences
 from wideproof_verify import verify
 
-pytestmark = pytest.mark.xdist_group("before training")  # one compiled network serves all
 # pyright: reportOptionalMemberAccess=false, reportAttributeAccessIssue=false
 DIGITS: dict[str, Any] = {"classes": (0, 1), "limit": 20, "prepare": "unit", "width": 8, "depth": 10,
                           "activation": "tanh", "options": {"start": "positive"}, "steps": 64}  # fmt: skip

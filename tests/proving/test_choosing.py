@@ -12,7 +12,6 @@ from wideproof.planning.candidates import Candidate
 from wideproof.proving.choosing import Looked, choose, rank
 from wideproof.proving.estimates import Estimate
 
-pytestmark = pytest.mark.xdist_group("choosing")  # one shape, compiled once
 # pyright: reportArgumentType=false
 
 

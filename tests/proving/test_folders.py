@@ -10,7 +10,6 @@ from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
 from wideproof.proving import prove
 
-pytestmark = pytest.mark.xdist_group("proving")  # one start for all
 # pyright: reportOptionalMemberAccess=false
 NETWORK = FullyConnected(input_dim=3, width=64, depth=1)
 DATA = Dataset(np.eye(3), np.array([1.0, -1.0, 1.0]), "binary", name="three")

@@ -14,7 +14,6 @@ from wideproof.proving import beginning
 from wideproof.report import proof_figures
 from wideproof_verify import verify
 
-pytestmark = pytest.mark.xdist_group("from start")  # one compiled network serves all
 # pyright: reportOptionalMemberAccess=false
 SPHERE = "sphere:n=6,d=4,separation=0.5,seed=1"
 SMALL: dict[str, Any] = {"network": "fully-connected", "width": 64, "depth": 1, "prepare": "none"}

@@ -18,7 +18,6 @@ from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
 from wideproof.proving import Predictor, stages
 
-pytestmark = pytest.mark.xdist_group("main job")  # what is compiled and proved for one serves the others
 # pyright: reportOptionalMemberAccess=false
 QUICK: dict[str, Any] = {"steps": 16}
 CSV = """name,age,city,joined,member,spend

@@ -11,7 +11,6 @@ from wideproof.networks import Sketch
 from wideproof.networks.exchange import Model, to_onnx
 from wideproof.proving import Predictor
 
-pytestmark = pytest.mark.xdist_group("models")
 FLOWERS = {"classes": ("setosa", "virginica"), "limit": 12, "prepare": "standardize"}
 
 
