@@ -29,6 +29,7 @@ from wideproof_verify.arithmetic import (
     balls,
     larger,
     longest,
+    middle,
     norm,
     product,
     root,
@@ -50,6 +51,13 @@ def _most(arrays: list[Balls]) -> list[Balls]:
 def _spectral(a: Balls) -> Balls:
     """Return the norm of every matrix a[:, i]."""
     return norm(a, axis=(0, 2)) if a.shape[2] == 1 else np.array([spectral_norm(b) for b in a.swapaxes(0, 1)])
+
+
+def _perron(q: Balls) -> Balls:
+    """Bound the norm of every matrix q[:, i], symmetric and without negative entries: max_k (Qv)_k / v_k, any v > 0."""
+    top = np.abs(np.linalg.eigh(middle(q).swapaxes(0, 1))[1][:, :, -1]) + 1e-12
+    found = [(q * v).sum(axis=2) / v.T for v in (balls(top), balls(np.ones(top.shape)))]
+    return smaller(*(larger.reduce(bound, axis=0) for bound in found))
 
 
 def kappa(phi: Phi) -> arb:
@@ -262,15 +270,15 @@ class Bounds:
         found, weighted = [], self.anchor.weighted
         for q, p in self.forms(radius):
             together = norm(weighted(q, 1), axis=1)[:, None]
-            found += [norm(weighted(_spectral(q), 0)), *_spectral(together), *_spectral(p)]
+            found += [norm(weighted(_perron(q), 0)), *_perron(together), *_perron(p)]
         return smaller.reduce(found)
 
     def parts(self, radius: arb, parts: list[np.ndarray]) -> Balls:
         """Return Λ(R) of some examples alone, for each part."""
         found = []
         for q, _ in self.forms(radius):
-            each = _spectral(q)
-            found.append([norm(each[i]).min(_spectral(norm(q[:, i], axis=1)[:, None])[0]) for i in parts])
+            each = _perron(q)
+            found.append([norm(each[i]).min(_perron(norm(q[:, i], axis=1)[:, None])[0]) for i in parts])
         return smaller.reduce(np.array(found), axis=0)
 
     def sign(self, radius: arb) -> tuple[bool | None, arb, arb]:

@@ -68,8 +68,8 @@ class Anchor:
     (features, outputs, examples, positions) b_k = ∂F/∂x_k in `backs` and g_k = b_k σ'(z_k) in `gains`.
 
     An example stands for `counts` equal rows; `roots` are the square roots of these numbers. `large` arrays are `Near`.
-    With more rows of the Jacobian than `DENSE` its Gram matrix is not formed, only its part by the read-out (`lean`),
-    and b of the last layer, which is the same for all examples, is kept once.
+    With more rows of the Jacobian than `DENSE` (`many`) JJᵀ has no radii (`wide`); or, with a wide read-out,
+    only its part by that is formed (`lean`), and b of the last layer, which is the same for all examples, is kept once.
     """
 
     def __init__(
@@ -100,7 +100,8 @@ class Anchor:
         if network.bias is not None:
             self.outputs = self.outputs + self.lift(np.concatenate([weights[network.bias]] * len(self.read)))
         wide = len(network.sites) == 1 and network.read_out in network.trained and len(self.read[0]) >= self.n
-        self.lean = large and wide and self.outputs.size > DENSE
+        self.many = large and self.outputs.size > DENSE
+        self.lean = self.many and wide
 
     def lift(self, a: Balls) -> Balls:
         """Return float64 numbers as balls or as `Near`; what is one already as it is."""

@@ -4,11 +4,11 @@ import math
 import operator
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from types import SimpleNamespace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from wideproof_verify import basins, methods, starts
+from wideproof_verify import basins, methods, starts, wide
 from wideproof_verify.activations import ACTIVATIONS
 from wideproof_verify.arithmetic import (
     Balls,
@@ -37,6 +37,7 @@ from wideproof_verify.near import Near, close
 from wideproof_verify.networks import Anchor
 from wideproof_verify.reading import Certificate
 from wideproof_verify.rows import Rows, grouped
+from wideproof_verify.wide import Wide
 
 RELATIONS = {
     "≤": (operator.le, operator.gt), "<": (operator.lt, operator.ge),
@@ -117,7 +118,7 @@ class Proof:
             self.integral.append(self.integral[-1] + self.m[-1] * cell + rise * cell * cell / 2)
             self.m.append(self.m[-1] + rise * cell)
 
-    def raised(self, g: Balls) -> Balls:
+    def raised(self, g: Any) -> Any:
         """Return what is checked for s: JJᵀ, with `constant_sum` added to every entry of an example's own block.
 
         If the rows of C add up to exactly 0 and its biases to the sum of every row of targets, the residuals of a row
@@ -132,14 +133,21 @@ class Proof:
         even = even and not self.lean and not net.times and net.outputs > 1
         self.record("outputs and targets of a row have the same sum", even, 1, even)
         self.positive("constant_sum")
+        if isinstance(g, Wide):
+            return g.raised(net.outputs, self.c.claims["constant_sum"])
         n = len(g) // net.outputs  # rows are (output, example)
         own = np.tile(np.eye(n), (net.outputs, net.outputs)) * self.c.claims["constant_sum"]
         return g + (Near(own) if isinstance(g, Near) else balls(own))
 
-    def spectrum(self, g: Balls) -> None:
+    def spectrum(self, g: Any) -> None:
         """0 < s, s² ≤ λ_min(JJᵀ), raised where sums are constant, and S² ≥ λ_max(JJᵀ), if they are claimed."""
         self.positive(*(name for name in ("s", "S") if name in self.c.claims))
         s, S = getattr(self.k, "s", None), getattr(self.k, "S", None)
+        if isinstance(g, Wide):  # both are claimed where there are many rows
+            s, S = self.k.s, self.k.S
+            self.record("S ≥ ‖J‖", wide.at_least(g, above(-S * S), -1), S, S)
+            self.record("s ≤ √λ_min(JJᵀ)", wide.at_least(self.raised(g), above(s * s)), s, s)
+            return
         up = self.raised(g)
         if isinstance(g, Near):
             low, high = above(s * s) if s is not None else 0.0, -above(-(S * S)) if S is not None else 0.0
@@ -174,7 +182,7 @@ class Proof:
         anchor.differentiate()
         self.lean, self.bounds = anchor.lean, Bounds(anchor, c.sharp)
         means = close(rows.means) if self.large else rows.means
-        g = anchor.features() if anchor.lean else anchor.gram()
+        g = wide.matrix(anchor, c.claims)
         r = anchor.weighted(anchor.outputs - means, 1).ravel()
         self.stairs()
         self.spectrum(g)
@@ -339,7 +347,7 @@ class Proof:
         at, margins = c.claims["radii"].index(c.claims["R1"]) + 1, self.margins(contained(anchor.outputs))
         self.lean, self.bounds = anchor.lean, Bounds(anchor, c.sharp)
         self.stairs()
-        self.spectrum(anchor.features() if anchor.lean else anchor.gram())
+        self.spectrum(wide.matrix(anchor, c.claims))
         self.lipschitz()
         self.loss(margins)
         self.positive("epsilon", "c", "eta")

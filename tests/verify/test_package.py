@@ -50,7 +50,7 @@ def test_it_imports_neither_jax_nor_wideproof():
 
 
 def test_it_is_short():
-    assert sum(len(path.read_text().splitlines()) for path in SOURCE.glob("*.py")) <= 3400
+    assert sum(len(path.read_text().splitlines()) for path in SOURCE.glob("*.py")) <= 3600
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from wideproof.certificates import many as many_rows
 from wideproof.certificates.balance import raised
 from wideproof.certificates.enclosure import (
     TINY,
@@ -27,13 +28,14 @@ from wideproof.certificates.enclosure import (
     smallest_eigenvalue,
     spectral_norm,
 )
+from wideproof.certificates.memory import require_memory
 from wideproof.certificates.passes import Pass, run
 from wideproof.certificates.tangents import Tangents, operator_norms, tangents_of
 from wideproof.kernels.cholesky import UNIT
 from wideproof.networks import Graph, Read, Term
 
 CHUNK = 1 << 24  # entries of a Jacobian held at a time
-DENSE = 1200  # rows of a Jacobian whose Gram matrix is formed; of more, the part by the read-out alone bounds it
+DENSE = 1200  # rows of a Jacobian whose Gram matrix has radii; of more, one bound, or the part by a wide read-out alone
 
 
 def gram(passed: Pass, names: tuple[str, ...]) -> Ball:
@@ -129,6 +131,8 @@ class Anchor:
         How hidden values move with each trained array, where the sharper bounds are wanted.
     roots
         Upper bounds of the square roots of how many rows each example stands for.
+    many
+        Whether `gram` has one radius for all entries, as that of many rows has, and there is no `newton`.
     lean
         Whether `gram` is the part of the read-out for one output only, which bounds the smallest eigenvalue of all.
     lifted
@@ -165,6 +169,7 @@ class Anchor:
     errors: Ball = field(repr=False)
     roots: np.ndarray = field(repr=False)
     lean: bool = False
+    many: bool = False
     lifted: float = 0.0
 
 
@@ -194,6 +199,9 @@ def measure(
     read = graph.matrix(params, graph.read_out)
     rows, wide = len(x) * len(read) * len(graph.sites), read[0].size >= len(x) and len(graph.sites) == 1
     lean = rows > DENSE and wide and graph.read_out in graph.trained and not sharp
+    many = rows > DENSE and not lean and many_rows.is_plain(graph)
+    if rows > DENSE:
+        require_memory(graph, params, len(x), dense=not many and not lean, lean=lean)
     passed = run(graph, params, np.asarray(x, np.float64), tracked, norms, lean)
     n, c = passed.outputs.mid.shape
     weigh = weigher(counts, n, tracked)
@@ -201,13 +209,15 @@ def measure(
     off = 0.0 if counts is None else 2 * UNIT * np.abs(targets) * (counts > 1)[:, None]
     given = Ball(-targets, np.broadcast_to(off, targets.shape)) if tracked else Ball(-targets, None)
     errors = weigh(add(passed.outputs, given), 0)
-    if lean:
-        matrix = weigh(weigh(inner(passed.values[graph.sites[0]].joined(2)), 0), 1)
+    if many:
+        matrix, s, largest, lifted = _ends_of_many(passed, weigh, constant, tracked)
+        whole = matrix
     else:
-        matrix = weigh(weigh(gram(passed, graph.trained), 0), 1)
-    lifted = float(np.trace(matrix.mid)) / len(matrix.mid) / c if constant and not lean else 0.0
-    whole = raised(matrix, c, lifted) if lifted else matrix
-    s, largest = least_singular(whole, tracked), largest_eigenvalue(matrix)
+        own = inner(passed.values[graph.sites[0]].joined(2)) if lean else gram(passed, graph.trained)
+        matrix = weigh(weigh(own, 0), 1)
+        lifted = float(np.trace(matrix.mid)) / len(matrix.mid) / c if constant and not lean else 0.0
+        whole = raised(matrix, c, lifted) if lifted else matrix
+        s, largest = least_singular(whole, tracked), largest_eigenvalue(matrix)
     residual = float(lengths(errors, (0, 1))) * (1 + 1e-7 * tracked)
     reads = list(dict.fromkeys(graph.read(k, t) for k, t in graph.terms()))
     all_inputs = {read: spectral_norm(weigh(passed.inputs[read], 0).joined(1)) for read in reads}
@@ -226,7 +236,7 @@ def measure(
         residual=residual,
         s=s,
         S=S * (1 + 1e-7 * tracked),
-        newton=_newton(whole, errors, s) if s > 0 and not lean else float("inf"),
+        newton=_newton(whole, errors, s) if s > 0 and not lean and not many else float("inf"),
         omega=operator_norms(graph, matrices, tracked),
         inputs={read: _patch_norms(passed.inputs[read]) for read in reads},
         all_inputs=all_inputs,
@@ -246,8 +256,32 @@ def measure(
         errors=errors,
         roots=roots,
         lean=lean,
+        many=many,
         lifted=lifted,
     )
+
+
+def _ends_of_many(
+    passed: Pass, weigh: Callable[[Ball, int], Ball], constant: bool, tracked: bool
+) -> tuple[Ball, float, float, float]:
+    r"""Return the Gram matrix, s, a bound of its largest eigenvalue and what it was lifted by, without radii N x N.
+
+    A verifier's product of N terms may lose $2 N u \sum |R_i|^2$: claims keep four times that back.
+    """
+    c = passed.outputs.mid.shape[1]
+    whole = many_rows.gram_of(many_rows.factors(passed, weigh), c)
+    n, trace = len(whole.mid), float(np.asarray(whole.mid.diagonal()).sum())
+    lost = 8 * (n + 16) * UNIT * tracked
+    largest = many_rows.largest(whole, tracked) * (1 + n * lost)
+    lifted = trace / n / c if constant else 0.0
+    up = many_rows.raised(whole, c, lifted) if lifted else whole
+    smallest = many_rows.smallest(up, tracked)
+    smallest -= min(max(smallest, 0.0) / 2, lost * (trace + n * lifted) + 64 * UNIT * tracked * n * trace)
+    s = float(np.sqrt(smallest)) * (1 - 1e-7 * tracked) if smallest > 0 else 0.0
+    if lifted:
+        up = many_rows.raised(up, c, -lifted)
+    mid = np.asarray(up.mid)
+    return Ball(mid, np.broadcast_to(up.entry, mid.shape) if tracked else None), s, largest, lifted
 
 
 def least_singular(matrix: Ball, tracked: bool) -> float:

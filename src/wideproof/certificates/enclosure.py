@@ -1,7 +1,8 @@
 r"""Numbers with the error they may have: midpoint and radius, in ordinary float64.
 
 What is assumed of the machine: IEEE doubles, rounding to nearest, matrix products and Cholesky factors by the
-conventional formulas in any order of summation, elementary functions within 4 units in the last place. Then
+conventional formulas in any order of summation, elementary functions within 4 units in the last place. Large products
+may come from a GPU, where the same holds (`devices`). Then
 $|\mathrm{fl}(AB) - AB| \le \gamma_k |A| |B|$ entrywise, $\gamma_k = k u / (1 - k u)$, $u = 2^{-53}$.
 """
 
@@ -15,6 +16,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 import scipy.special
 
+from wideproof.certificates.devices import matmul
 from wideproof.kernels.cholesky import UNIT, backward_error, factor
 from wideproof.networks import Activation
 
@@ -94,13 +96,13 @@ def exact(values: np.ndarray, tracked: bool) -> Ball:
 
 def product(u: Ball, matrix: np.ndarray, omega: float | None = None) -> Ball:
     """Return `u @ matrix.T` for a matrix that is exact; `omega` bounds its spectral norm."""
-    mid = u.mid @ matrix.T
+    mid = matmul(u.mid, matrix.T)
     if u.rad is None:
         return Ball(mid, None)
     g = gamma(matrix.shape[1], unit_of(mid))
     size = np.abs(matrix).T.astype(np.float64)
-    fresh = (g * (np.abs(u.mid).astype(np.float64) @ size)) * (1 + 4 * gamma(matrix.shape[1])) + TINY
-    rad = (fresh + u.rad.astype(np.float64) @ size) * (1 + 4 * gamma(matrix.shape[1])) + TINY
+    fresh = (g * matmul(np.abs(u.mid).astype(np.float64), size)) * (1 + 4 * gamma(matrix.shape[1])) + TINY
+    rad = (fresh + matmul(u.rad.astype(np.float64), size)) * (1 + 4 * gamma(matrix.shape[1])) + TINY
     if omega is None:
         return Ball(mid, rad)
     norm = (omega * u.off.astype(np.float64) + _length(fresh)) * UP
@@ -153,7 +155,7 @@ def lengths(a: Ball, axes: tuple[int, ...]) -> np.ndarray:
 
 def inner(rows: Ball) -> Ball:
     """Return all inner products of the rows of a matrix; the radii come from the rows' norms."""
-    mid = rows.mid @ rows.mid.T
+    mid = matmul(rows.mid, rows.mid.T)
     if rows.rad is None:
         return Ball(mid, None)
     size, off = np.linalg.norm(rows.mid, axis=1) * UP, rows.off

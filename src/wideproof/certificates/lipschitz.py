@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wideproof.certificates.anchor import Anchor
+from wideproof.certificates.anchor import DENSE, Anchor
 from wideproof.certificates.enclosure import UP
 from wideproof.certificates.tangents import Tangents
 from wideproof.networks import Graph, Read
@@ -59,7 +59,9 @@ def lipschitz(anchor: Anchor, radius: float) -> Lipschitz:
     r"""Bound $\Lambda$ on the ball of `radius` around the anchor."""
     found = []
     for forms, whole in _ways(anchor, radius):
-        per_example = float(np.sqrt(sum((root * _top(q)) ** 2 for root, q in zip(anchor.roots, forms, strict=True))))
+        per_example = float(
+            np.sqrt(sum((root * top) ** 2 for root, top in zip(anchor.roots, _tops(forms), strict=True)))
+        )
         combined = _top(np.sqrt(np.square(forms * anchor.roots[:, None, None]).sum(axis=0)))
         found.append((per_example, combined, _top(whole)))
     return Lipschitz(*(np.min(found, axis=0) * _margin(anchor)).tolist())
@@ -69,7 +71,7 @@ def batch_constants(anchor: Anchor, radius: float, parts: Sequence[np.ndarray]) 
     r"""Bound $\Lambda$ of some examples' outputs alone on the ball of `radius`, for each part."""
     found = []
     for forms, _ in _ways(anchor, radius):
-        tops = np.array([_top(q) for q in forms])
+        tops = np.array(_tops(forms))
         together = [_top(np.sqrt(np.square(forms[part]).sum(axis=0))) for part in parts]
         found.append(np.minimum([np.sqrt(np.square(tops[part]).sum()) for part in parts], together))
     return np.min(found, axis=0) * _margin(anchor)
@@ -271,6 +273,16 @@ def _top(q: np.ndarray) -> float:
     v = np.abs(vectors[:, -1]) + 1e-12
     bound = float(((q @ v) / v).max())
     return min(bound, float(q.sum(axis=1).max())) if bound >= w[-1] else float(q.sum(axis=1).max())
+
+
+def _tops(forms: np.ndarray) -> list[float]:
+    """Return the same for every matrix: one by one, or of very many at a time."""
+    if len(forms) <= DENSE:
+        return [_top(q) for q in forms]
+    w, vectors = np.linalg.eigh(forms)
+    v, rows = np.abs(vectors[:, :, -1]) + 1e-12, forms.sum(axis=2).max(axis=1)
+    bound = (np.einsum("nij,nj->ni", forms, v) / v).max(axis=1)
+    return np.where(bound >= w[:, -1], np.minimum(bound, rows), rows).tolist()
 
 
 def sign_slack(anchor: Anchor, radius: float) -> float:

@@ -3,7 +3,8 @@ r"""Gauss-Newton steps on the Gram matrix: from weights that nearly fit to weigh
 $$ \theta \leftarrow \theta - J^\top (G + \mu I)^{-1} r, \qquad G = J J^\top, $$
 
 with $\mu = 0$ the shortest step that solves the linearized problem; the damping $\mu$ is raised while a step does not
-help.
+help. On a GPU the matrix, its factor and the solutions stay there; of many rows the factor is made in a copy, in
+blocks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,10 @@ import numpy as np
 import scipy.linalg
 from jax.typing import ArrayLike
 
+from wideproof.certificates.anchor import DENSE
+from wideproof.certificates.devices import accelerated
 from wideproof.certificates.lengths import distance, length
+from wideproof.certificates.many import Place
 from wideproof.kernels import gram
 from wideproof.networks import Network, gradient, linearize
 from wideproof.precision import double
@@ -110,9 +114,9 @@ def polish(
     for _ in range(steps):
         if residuals[-1] == 0 or not np.isfinite(residuals[-1]):
             break
-        matrix = np.asarray(gram(network, now, x).matrix)
+        matrix = gram(network, now, x, on_device=accelerated()).matrix
         found = None
-        for tried in _dampings(damping, float(np.trace(matrix)) / len(matrix)):
+        for tried in _dampings(damping, float(matrix.trace()) / len(matrix)):
             weights = solve(matrix, best.ravel(), tried)
             if weights is None:
                 continue
@@ -128,7 +132,8 @@ def polish(
         fell = float(np.linalg.norm(best)) / residuals[-1]
         residuals.append(float(np.linalg.norm(best)))
         damping = damping / 10 if fell < 0.75 else damping
-        if fell > 0.5 and residuals[-1] < 1e-11 * (1 + float(np.linalg.norm(y))):
+        fits = residuals[-1] < 1e-11 * (1 + float(np.linalg.norm(y)))
+        if fits and (fell > 0.5 or best.size > DENSE):  # of many rows a step more takes long
             break
     return Polished(now, tuple(residuals), distance(trained, now, start))
 
@@ -236,8 +241,11 @@ def _dampings(last: float, typical: float) -> list[float]:
     return [last * 10.0**k for k in range(-1, 8)]
 
 
-def solve(matrix: np.ndarray, r: np.ndarray, damping: float) -> np.ndarray | None:
-    """Solve a positive definite system, damped; `None` where it is not."""
+def solve(matrix: Any, r: np.ndarray, damping: float) -> np.ndarray | None:
+    """Solve a positive definite system, damped, where the matrix is; `None` where it is not."""
+    if len(matrix) > DENSE or not isinstance(matrix, np.ndarray):
+        solver = Place(matrix).solver(-damping)
+        return None if solver is None else solver(r)
     try:
         with warnings.catch_warnings():  # a bad step is damped until it helps, or not taken
             warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)

@@ -1,0 +1,101 @@
+r"""How much memory a certificate takes, before anything is computed.
+
+For $n$ examples with $c$ outputs, $N = nc$ rows of the Jacobian and $U$ hidden values of an example, counted in float64
+numbers: the passes hold about $(12 + 6c) n U$ (each value and slope with its radius, cotangents for every output), the
+Gram matrix $N^2$, and its factor is made in a copy. With radii (up to `DENSE` rows) ten such matrices are there at a
+time; of a wide read-out alone $n^2$ takes the place of $N^2$. On a device the matrix stays there, with five more at a
+time, and one copy comes back. The verifier holds about $(20 + 8c) n U + 2 N^2$.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from wideproof.certificates.devices import accelerated
+from wideproof.errors import InputError
+from wideproof.networks.graph import Graph
+
+SPARE = 0.9  # of the memory that is free, what is counted on
+GIB = 2.0**30
+
+
+class Memory(NamedTuple):
+    """Bytes that the prover takes, of the machine and of its device, and the verifier."""
+
+    prover: float
+    device: float
+    verifier: float
+
+    def __str__(self) -> str:
+        there = f" and {self.device / GIB:.1f} GiB on the device" if self.device else ""
+        return f"{self.prover / GIB:.1f} GiB{there}; {self.verifier / GIB:.1f} GiB to verify it"
+
+
+def memory_needed(graph: Graph, params: Mapping[str, np.ndarray], n: int, *, dense: bool, lean: bool) -> Memory:
+    """Return what a certificate for `n` examples takes; `dense` and `lean` as in `anchor`.
+
+    >>> from wideproof.networks import FullyConnected
+    >>> network = FullyConnected(input_dim=784, width=1024, depth=1)
+    >>> print(memory_needed(network.graph, network.init(0), 10_000, dense=False, lean=False))
+    3.2 GiB; 4.0 GiB to verify it
+    """
+    graph = graph.unrolled
+    read = graph.matrix(params, graph.read_out)
+    outputs = 0 if lean else len(read) * len(graph.sites)
+    hidden = sum(
+        max((len(graph.matrix(params, t.weight)) for t in node.terms if t.weight), default=read[0].size)
+        * math.prod(graph.grids[k])
+        for k, node in enumerate(graph.layers)
+    )
+    given = 6 * n * math.prod(graph.shape) * max(1, graph.times) + 4 * sum(map(np.size, params.values()))
+    square = 8.0 * (n * max(1, outputs)) ** 2
+    on_device = accelerated() and not dense and not lean
+    matrices = 10 if dense else 8 if lean else 1 if on_device else 2
+    prover = 8.0 * (given + (12 + 6 * outputs) * n * hidden) + matrices * square
+    verifier = 8.0 * (given + (20 + 8 * outputs) * n * hidden) + (8 if lean or dense else 2) * square
+    return Memory(prover, 6 * square if on_device else 0.0, verifier)
+
+
+def require_memory(graph: Graph, params: Mapping[str, np.ndarray], n: int, *, dense: bool, lean: bool) -> Memory:
+    """Return what is needed, or raise with how many examples would fit."""
+
+    def fits(count: int) -> bool:
+        need = memory_needed(graph, params, count, dense=dense, lean=lean)
+        return need.prover <= SPARE * free_memory() and need.device <= SPARE * device_memory()
+
+    need = memory_needed(graph, params, n, dense=dense, lean=lean)
+    if fits(n):
+        return need
+    low, high = 0, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    have = f"{free_memory() / GIB:.1f} GiB are free"
+    if need.device > SPARE * device_memory():
+        have += f", {device_memory() / GIB:.1f} GiB on the device"
+    raise InputError(
+        f"a certificate for {n} examples of this network needs {str(need).split(';')[0]}, and {have}: take at most "
+        f"{low} examples, or a narrower network"
+    )
+
+
+def free_memory() -> float:
+    """Return the bytes of memory that are free, or all of it where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) if hasattr(os, "sysconf") else math.inf
+
+
+def device_memory() -> float:
+    """Return the bytes that JAX may take of its device; infinite where it does not say."""
+    stats = jax.devices()[0].memory_stats() if accelerated() else None
+    return float((stats or {}).get("bytes_limit", math.inf))
