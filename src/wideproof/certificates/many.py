@@ -26,7 +26,7 @@ from wideproof.certificates.devices import accelerated, on_device
 from wideproof.certificates.enclosure import TINY, UP, Ball, exact, gamma, scaled
 from wideproof.certificates.passes import Pass
 from wideproof.kernels.cholesky import UNIT, backward_error, factor
-from wideproof.networks.graph import Graph
+from wideproof.networks import Graph
 from wideproof.precision import double
 
 BLOCK = 2048  # rows of a block on a CPU

@@ -20,7 +20,7 @@ import numpy as np
 
 from wideproof.certificates.devices import accelerated
 from wideproof.errors import InputError
-from wideproof.networks.graph import Graph
+from wideproof.networks import Graph
 
 SPARE = 0.9  # of the memory that is free, what is counted on
 GIB = 2.0**30
