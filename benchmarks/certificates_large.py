@@ -14,6 +14,7 @@ are taken, even against odd with one output, each against all others with ten. `
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import resource
@@ -32,17 +33,21 @@ PIECE = 12 << 20  # bytes of weights in a file
 GIB = 2.0**30
 
 
-def digits(source: Path, n: int, outputs: int, preparation: str) -> Any:
+def digits(given: argparse.Namespace) -> Any:
     """Return the first n digits, prepared: even against odd, or each class against the others."""
     from wideproof.data import Dataset, prepare
 
+    source, n, outputs = given.source, given.n, given.outputs
     with np.load(source) as arrays:
         x, label = arrays["x_train"][:n].reshape(n, -1) / 255.0, arrays["y_train"][:n]
     if outputs == 1:
         data = Dataset(x, np.where(label % 2 == 0, 1.0, -1.0), "binary", name=f"mnist {n}, even or odd")
     else:
         data = Dataset(x, 2.0 * np.eye(outputs)[label] - 1.0, "multiclass", name=f"mnist {n}, {outputs} classes")
-    return prepare(data, preparation)
+    data = prepare(data, given.prepare)
+    if given.bits:  # two machines whose sums differ by a rounding then have the same data
+        data = dataclasses.replace(data, x=np.rint(data.x * 2.0**given.bits) / 2.0**given.bits)
+    return data
 
 
 class Stages:
@@ -89,7 +94,7 @@ def make(given: argparse.Namespace) -> dict[str, Any]:
 
     stages = Stages()
     with stages.stage("data"):
-        data = digits(given.source, given.n, given.outputs, given.prepare)
+        data = digits(given)
     if given.digest and data.digest != given.digest:
         raise SystemExit(f"the digest of the data is {data.digest}, not {given.digest}")
     network = FullyConnected(
@@ -159,7 +164,7 @@ def join(given: argparse.Namespace) -> None:
     for file in sorted(given.made.glob("*.safetensors")):
         for name, part in load_file(file).items():
             pieces.setdefault(name, []).append(part)
-    data = digits(given.source, given.n, given.outputs, given.prepare)
+    data = digits(given)
     if data.digest != document["digest"]:
         raise SystemExit(f"the data made here has the digest {data.digest}, the claims are about {document['digest']}")
     network = FullyConnected(
@@ -217,6 +222,7 @@ def main() -> None:
         one.add_argument("--prepare", default="standardize,sphere(8)")
         one.add_argument("--steps", type=int, default=256, help="of gradient descent before polishing")
         one.add_argument("--seed", type=int, default=0)
+        one.add_argument("--bits", type=int, default=0, help="round prepared inputs to so many bits after the point")
         one.add_argument("--digest", default="", help="stop if the data has another one")
     one = modes.add_parser("verify")
     one.add_argument("certificate", type=Path)
