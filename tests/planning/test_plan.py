@@ -14,7 +14,7 @@ from wideproof.kernels import limit_gram
 from wideproof.kernels.spectrum import Enclosed
 from wideproof.networks import FullyConnected, build, get_activation
 from wideproof.networks.activations import SOFTPLUS
-from wideproof.planning import Candidate, Row, evaluate, find_width, plan, proof_needs
+from wideproof.planning import Candidate, Row, evaluate, find_width, plan, proof_needs, recommendation
 from wideproof.planning.candidates import candidates
 from wideproof.planning.plan import rank
 from wideproof.training import Recipe, train
@@ -258,3 +258,15 @@ def test_progress_counts_to_the_end(digits, undrawn):
 def test_misuse_is_one_sentence(digits, options, words):
     with pytest.raises(InputError, match=words):
         plan(digits, **options)
+
+
+@pytest.mark.parametrize(("own", "said"), [(0.1, False), (0.2, False), (0.201, True)])
+def test_a_fast_network_that_learns_by_heart_is_told_from_twice_the_least_error(own, said):
+    """The other candidate's error is 0.1: the sentence comes above 0.2, and names both errors and the steps."""
+    one, ten = Enclosed(1.0, 0.0), Enclosed(10.0, 0.0)
+    first = Row(Candidate("deep-relu", None, 3, "unit"), one, one, one, 7, own)
+    slower = Row(Candidate("fully-connected", "erf", 2, "unit"), one, ten, ten, 900, 0.1)
+    sentences = recommendation._left_out(first, [first, slower])
+    assert len(sentences) == said
+    if said:
+        assert f"its error is 0.2 of the targets, and 0.1 with {slower.candidate}, in 900 steps" in sentences[0]
