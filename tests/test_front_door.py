@@ -36,3 +36,22 @@ def test_type_checkers_see_the_same_names():
     block = source.partition("if _TYPE_CHECKING:")[2].partition("__getattr__")[0]
     seen = {line.split(" as ")[1] for line in block.splitlines() if " as " in line}
     assert seen == set(dir(wp))
+
+
+def test_former_names_work_and_say_what_to_use():
+    from wideproof import papers
+
+    with pytest.warns(DeprecationWarning, match="Outcome is called wideproof.answers.Answer now"):
+        assert papers.Outcome is wp.Answer
+    with pytest.raises(AttributeError, match="no attribute 'Outcomes'"):
+        papers.Outcomes
+
+
+@pytest.mark.parametrize("truth", [True, False, None])
+def test_three_answers(truth):
+    answer = wp.Answer.of(truth)
+    assert (answer.truth, bool(answer)) == (truth, truth is True)
+    assert answer.exit_code == [True, False, None].index(truth)
+    for other in (True, False, None):
+        both = False if False in (truth, other) else None if None in (truth, other) else True
+        assert wp.Answer.joined([answer, wp.Answer.of(other)]).truth is both

@@ -21,8 +21,8 @@ import wideproof
 SOURCE = Path(wideproof.__file__).parent
 ROOT = Path(__file__).parents[1]
 BASE = (
-    "cards", "doors", "errors", "interrupts", "machine", "precision", "processes", "programs", "storage", "threads",
-    "version",
+    "answers", "cards", "doors", "errors", "interrupts", "machine", "precision", "processes", "programs", "storage",
+    "threads", "version",
 )  # fmt: skip
 LAYERS = (BASE, *((name,) for name in (
     "data", "networks", "kernels", "training", "monitors", "papers", "certificates", "planning", "sweeps", "report",

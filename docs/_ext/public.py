@@ -40,8 +40,9 @@ def names_of(package: str) -> list[str]:
 
 def _belongs(name: str, value: Any, module: ModuleType) -> bool:
     """Whether a package gives a name, or a module makes it."""
-    own = getattr(value, "__module__", module.__name__) or ""
-    if hasattr(module, "__path__"):
+    package = hasattr(module, "__path__")
+    own = getattr(value, "__module__", module.__name__ if package else "") or ""
+    if package:
         return own.startswith("wideproof") or not callable(value)
     if callable(value):
         return own == module.__name__

@@ -30,6 +30,7 @@ if _TYPE_CHECKING:
     from wideproof import report as report
     from wideproof import sweeps as sweeps
     from wideproof import training as training
+    from wideproof.answers import Answer as Answer
     from wideproof.certificates import Certificate as Certificate
     from wideproof.certificates import polish as polish
     from wideproof.data import Dataset as Dataset
@@ -81,6 +82,7 @@ if _TYPE_CHECKING:
 __getattr__, __dir__ = _lazily(
     __name__,
     {
+        "wideproof.answers": "Answer",
         "wideproof.certificates": "Certificate polish",
         "wideproof.data": "Dataset ImageDataset SequenceDataset apply audit from_labels load prepare",
         "wideproof.errors": "InputError",

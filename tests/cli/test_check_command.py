@@ -5,8 +5,9 @@ import json
 import pytest
 
 from tests.sweeps.making import TINY
+from wideproof.answers import Answer
 from wideproof.papers import PAPERS, statements
-from wideproof.papers.check import Outcome, at_most
+from wideproof.papers.check import at_most
 
 
 def test_the_list_covers_every_checkable_statement(cli):
@@ -46,11 +47,11 @@ def test_exit_codes_say_whether_anything_is_wrong(cli, monkeypatch, outcome, exp
 
     monkeypatch.setattr(zou2018, "lemma_c_1", lambda lab: outcome)
     row = statements("zou2018.lemma_c_1")[0]
-    object.__setattr__(row, "expected", Outcome(expected))
+    object.__setattr__(row, "expected", Answer(expected))
     try:
         assert cli("check", "zou2018.lemma_c_1").code == code
     finally:
-        object.__setattr__(row, "expected", Outcome.HOLDS)
+        object.__setattr__(row, "expected", Answer.HOLDS)
 
 
 def test_a_computation_that_breaks_off(cli, monkeypatch):

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
+from wideproof.answers import Answer
 from wideproof.data import Dataset, ImageDataset, SequenceDataset, audit, load, prepare
 from wideproof.data import generators as g
 from wideproof.errors import InputError
@@ -43,8 +44,9 @@ def test_planted_faults_are_found():
     assert found.geometry.antipodal == ((4, 20),)
     assert found.margin is None
     assert "unit sphere" in found.margin_note
-    assert [found.holds(paper) for paper in ("du2019", "zou2018", "frei2019")] == [False] * 3
-    assert found.holds("allenzhu2018") is None
+    assert [found.holds(paper) for paper in ("du2019", "zou2018", "frei2019")] == [Answer.FAILS] * 3
+    assert found.holds("allenzhu2018") is Answer.UNDECIDED
+    assert found.holds() is Answer.FAILS
     assert verdict(found, "zou2018", "3.5").remedy.startswith("none")
     assert verdict(found, "frei2019", "3.2").status == "fails"
     assert "remove row 5" in verdict(found, "du2019", "unit").remedy
@@ -93,7 +95,7 @@ def test_regression_floor_is_a_quarter_of_the_squared_gap():
 )
 def test_made_to_order_data_hold_and_show_their_separation(data, paper):
     found = audit(data)
-    assert found.holds(paper) is True, str(found)
+    assert found.holds(paper) is Answer.HOLDS, str(found)
     assert found.zero_loss_possible
     planted = {"sphere": 0.3, "two_classes": None, "sequences": 0.2, "teacher": None}[data.name]
     if planted is not None:
@@ -170,9 +172,9 @@ def test_margin_on_a_part_is_an_upper_estimate():
     assert found.margin.lower == 0
     assert found.margin.upper == pytest.approx(0.3 / np.sqrt(2 * np.pi), rel=1e-6)
     assert "upper estimate" in found.margin_note
-    assert found.holds("frei2019") is True
+    assert found.holds("frei2019") is Answer.HOLDS
     assert audit(data, margin="never").margin is None
-    assert audit(data, margin="never").holds("frei2019") is None
+    assert audit(data, margin="never").holds("frei2019") is Answer.UNDECIDED
 
 
 def test_antipodes_with_opposite_labels_leave_the_margin_to_the_bracket():
@@ -184,7 +186,7 @@ def test_antipodes_with_opposite_labels_leave_the_margin_to_the_bracket():
     assert found.margin is not None
     assert found.margin.lower == 0
     assert verdict(found, "frei2019", "3.2").status == "undecided"
-    assert audit(prepare(data, "constant")).holds("frei2019") is True
+    assert audit(prepare(data, "constant")).holds("frei2019") is Answer.HOLDS
 
 
 def test_shown_and_stored():

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from wideproof.answers import Answer
 from wideproof.data import generators as g
 from wideproof.data import margin
 from wideproof.data.margin import _onto_simplex, _program
@@ -20,7 +21,7 @@ def test_xor():
     assert found.upper < 1.02 * XOR
     assert abs(found.estimate - XOR) < 4 * 0.0009 * np.sqrt(20_000 / 4000)
     assert found.pair_bound == pytest.approx(np.sqrt(2) * LARGEST / 2, rel=1e-12)
-    assert found.separable is True
+    assert found.separable is Answer.HOLDS
 
 
 @pytest.mark.parametrize("rho", [0.3, 0.6])
@@ -36,7 +37,7 @@ def test_linear_margin(rho):
 
 def test_contradiction_and_one_class():
     found = margin(np.array([[1.0, 0.0], [1.0, 0.0]]), [1, -1])
-    assert (found.estimate, found.lower, found.upper, found.separable) == (0, 0, 0, False)
+    assert (found.estimate, found.lower, found.upper, found.separable) == (0, 0, 0, Answer.FAILS)
     found = margin(np.eye(3), [1, 1, 1])
     assert found.pair_bound == LARGEST
     assert found.lower <= LARGEST
@@ -74,7 +75,7 @@ def test_margin_falls_with_more_points_and_is_reproducible():
     assert full.estimate <= half.estimate + 1e-9
     assert full == margin(data.x, data.y, bracket=False)
     assert (full.lower, full.upper) == (0.0, full.pair_bound)
-    assert full.separable is None
+    assert full.separable is Answer.UNDECIDED
 
 
 @pytest.mark.parametrize(

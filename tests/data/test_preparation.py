@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
+from wideproof.answers import Answer
 from wideproof.data import (
     PAPERS_NEED,
     Dataset,
@@ -58,13 +59,13 @@ def test_unit_constant_and_pad_do_what_their_papers_ask():
 
 @pytest.mark.parametrize("paper", ["du2019", "zou2018", "frei2019"])
 def test_each_paper_holds_after_what_it_needs(paper):
-    assert audit(VECTORS, margin="never").holds(paper) is False
-    assert audit(prepare(VECTORS, PAPERS_NEED[paper])).holds(paper) is True
+    assert audit(VECTORS, margin="never").holds(paper) is Answer.FAILS
+    assert audit(prepare(VECTORS, PAPERS_NEED[paper])).holds(paper) is Answer.HOLDS
 
 
 def test_padding_makes_the_recurrent_paper_hold():
-    assert audit(SEQUENCES).holds("allenzhu2018") is False
-    assert audit(prepare(SEQUENCES, PAPERS_NEED["allenzhu2018"])).holds("allenzhu2018") is True
+    assert audit(SEQUENCES).holds("allenzhu2018") is Answer.FAILS
+    assert audit(prepare(SEQUENCES, PAPERS_NEED["allenzhu2018"])).holds("allenzhu2018") is Answer.HOLDS
 
 
 @pytest.mark.parametrize(

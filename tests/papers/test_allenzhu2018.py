@@ -7,13 +7,14 @@ import pytest
 from scipy import stats
 
 from tests.papers.labs import quick
+from wideproof.answers import Answer
 from wideproof.monitors.recurrent import Fresh, fresh
 from wideproof.papers.allenzhu2018 import fake_gradient, gradients, hypotheses, initialization
 from wideproof.papers.allenzhu2018.convergence import theorem_1, training_widths
 from wideproof.papers.allenzhu2018.distributions import eventually, fits
 from wideproof.papers.allenzhu2018.lab import Lab, step_limit
 from wideproof.papers.allenzhu2018.percentiles import corollary_a_15
-from wideproof.papers.check import Outcome, scales
+from wideproof.papers.check import scales
 
 pytestmark = pytest.mark.xdist_group("allenzhu2018")
 
@@ -35,19 +36,19 @@ def with_weights(change):
 
 def test_wrong_variance_lets_states_fade():
     lab = with_weights(lambda w: {**w, "W": w["W"] / np.sqrt(2), "A": w["A"] / np.sqrt(2)})
-    assert initialization.lemma_b_3(lab).outcome is Outcome.FAILS
-    assert initialization.claim_b_5(lab).outcome is Outcome.FAILS
+    assert initialization.lemma_b_3(lab).outcome is Answer.FAILS
+    assert initialization.claim_b_5(lab).outcome is Answer.FAILS
 
 
 def test_wrong_variance_is_seen_in_the_kernel():
     lab = with_weights(lambda w: {**w, "W": 0.8 * w["W"]})
-    assert gradients.theorem_5(lab).outcome is Outcome.FAILS
+    assert gradients.theorem_5(lab).outcome is Answer.FAILS
 
 
 def test_not_a_number_decides_nothing():
     lab = with_weights(lambda w: {**w, "W": np.full_like(w["W"], np.nan)})
-    assert initialization.lemma_b_3(lab).outcome is not Outcome.HOLDS
-    assert initialization.claim_b_5(lab).outcome is not Outcome.HOLDS
+    assert initialization.lemma_b_3(lab).outcome is not Answer.HOLDS
+    assert initialization.claim_b_5(lab).outcome is not Answer.HOLDS
 
 
 def test_a_shifted_backward_index(monkeypatch):
@@ -56,7 +57,7 @@ def test_a_shifted_backward_index(monkeypatch):
         return fake_gradient.triple_sum(moved, losses)
 
     monkeypatch.setattr(hypotheses, "triple_sum", shifted)
-    assert hypotheses.fact_2_5(LAB).outcome is Outcome.FAILS
+    assert hypotheses.fact_2_5(LAB).outcome is Answer.FAILS
 
 
 def test_directions_that_are_not_orthogonal(monkeypatch):
@@ -64,9 +65,9 @@ def test_directions_that_are_not_orthogonal(monkeypatch):
         states = h.transpose(1, 0, 2).reshape(-1, h.shape[-1])
         return Fresh(h, np.linalg.norm(h, axis=-1), (states / np.linalg.norm(states, axis=1, keepdims=True)).T)
 
-    assert hypotheses.footnote_9(LAB).outcome is Outcome.HOLDS
+    assert hypotheses.footnote_9(LAB).outcome is Answer.HOLDS
     monkeypatch.setattr(hypotheses, "fresh", raw)
-    assert hypotheses.footnote_9(LAB).outcome is Outcome.FAILS
+    assert hypotheses.footnote_9(LAB).outcome is Answer.FAILS
     assert fresh is not raw
 
 
@@ -75,7 +76,7 @@ def test_too_large_a_step_breaks_the_theorem():
     lab._kept.update(LAB._kept)
     for width in training_widths(lab):
         lab._kept[("runs", width, None, 600, 1.0)] = LAB.runs(width, steps=30, constant=2.5)
-    assert theorem_1(lab).outcome is Outcome.FAILS
+    assert theorem_1(lab).outcome is Answer.FAILS
 
 
 def test_a_plateau_breaks_the_rate():
@@ -88,7 +89,7 @@ def test_a_plateau_breaks_the_rate():
     lab._kept.update(LAB._kept)
     for width in training_widths(lab):
         lab._kept[("runs", width, None, 600, 1.0)] = [flat(run) for run in LAB.runs(width)]
-    assert theorem_1(lab).outcome is Outcome.FAILS
+    assert theorem_1(lab).outcome is Answer.FAILS
 
 
 def test_separation_that_shrinks_with_its_square():
@@ -99,24 +100,24 @@ def test_separation_that_shrinks_with_its_square():
             for seed in lab.seeds:
                 key = ("separations", delta, 4, tail, lab.widths[-1], seed)
                 lab._kept[key] = np.square(initialization.separations(LAB, *key[1:]))
-    assert initialization.eq_4_3(lab).outcome is Outcome.FAILS
+    assert initialization.eq_4_3(lab).outcome is Answer.FAILS
 
 
 def test_vectors_that_crowd_at_zero(monkeypatch):
     lab = Lab("quick")
     crowded = ([0.0] * 3, [0.1] * 3)
     lab._kept["goodness"] = crowded
-    assert corollary_a_15(lab).outcome is Outcome.FAILS
+    assert corollary_a_15(lab).outcome is Answer.FAILS
 
 
 def test_an_exponent_that_is_too_good():
     found = np.array([[gradients.eigenvalues(LAB, m, seed) for m in LAB.widths] for seed in LAB.many])[..., 0]
-    assert scales("least eigenvalue", "m", LAB.widths, found, 1.0, sense="at least").outcome is Outcome.HOLDS
-    assert scales("least eigenvalue", "m", LAB.widths, found, 1.5, sense="at least").outcome is Outcome.FAILS
+    assert scales("least eigenvalue", "m", LAB.widths, found, 1.0, sense="at least").outcome is Answer.HOLDS
+    assert scales("least eigenvalue", "m", LAB.widths, found, 1.5, sense="at least").outcome is Answer.FAILS
 
 
 def test_few_draws_decide_nothing():
-    assert fits("few", np.random.default_rng(0).normal(size=50), stats.norm.cdf).outcome is Outcome.UNDECIDED
+    assert fits("few", np.random.default_rng(0).normal(size=50), stats.norm.cdf).outcome is Answer.UNDECIDED
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.papers.labs import quick
+from wideproof.answers import Answer
 from wideproof.papers.allenzhu2018 import (
     attacked,
     fake_gradient,
@@ -21,7 +22,7 @@ from wideproof.papers.allenzhu2018 import (
 )
 from wideproof.papers.allenzhu2018.errata_appendix import ERRATA_APPENDIX
 from wideproof.papers.allenzhu2018.lab import Lab
-from wideproof.papers.check import Outcome, identity, scales
+from wideproof.papers.check import identity, scales
 from wideproof.papers.statement import index
 
 pytestmark = pytest.mark.xdist_group("allenzhu2018")
@@ -70,14 +71,14 @@ def test_each_erratum_belongs_to_a_statement() -> None:
 
 def test_too_small_an_exponent_for_flips_fails() -> None:
     (check,) = perturbation.exponents(LAB, "flips", lambda seen: seen.flips, {"m": 1 / 3})
-    assert check.outcome is Outcome.FAILS
+    assert check.outcome is Answer.FAILS
 
 
 def test_without_the_mask_terms_the_unrolled_sum_fails() -> None:
     before, after, change = perturbation.moved(LAB)
     whole = (after.g - before.g)[:, -1]
-    assert identity("g'", whole, perturbation.unrolled(before, after, change)).outcome is Outcome.HOLDS
-    assert identity("g'", whole, perturbation.unrolled(before, after, change, masks=False)).outcome is Outcome.FAILS
+    assert identity("g'", whole, perturbation.unrolled(before, after, change)).outcome is Answer.HOLDS
+    assert identity("g'", whole, perturbation.unrolled(before, after, change, masks=False)).outcome is Answer.FAILS
 
 
 def test_a_perturbation_beyond_the_radius_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +86,7 @@ def test_a_perturbation_beyond_the_radius_fails(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(attacked, "perturbation", lambda *args: 40 * real(*args))
     lab = Lab("quick")
     lab.widths = (128,)
-    assert perturbation.claim_c_3(lab).outcome is Outcome.FAILS
+    assert perturbation.claim_c_3(lab).outcome is Answer.FAILS
 
 
 def test_a_split_without_its_correction_has_another_law(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,43 +97,43 @@ def test_a_split_without_its_correction_has_another_law(monkeypatch: pytest.Monk
         return piece._replace(u=piece.u + (1 - np.sqrt(1 - theta**2)) * piece.g1)  # u = θ g2
 
     monkeypatch.setattr(randomness, "split", uncorrected)
-    assert randomness.lemma_e_4_a(Lab("quick")).outcome is Outcome.FAILS
-    assert randomness.lemma_e_5_a(Lab("quick")).outcome is Outcome.FAILS
-    assert randomness.lemma_e_5_b(Lab("quick")).outcome is Outcome.FAILS
+    assert randomness.lemma_e_4_a(Lab("quick")).outcome is Answer.FAILS
+    assert randomness.lemma_e_5_a(Lab("quick")).outcome is Answer.FAILS
+    assert randomness.lemma_e_5_b(Lab("quick")).outcome is Answer.FAILS
 
 
 def test_weights_of_the_wrong_variance_have_another_law(monkeypatch: pytest.MonkeyPatch) -> None:
     real = randomness.unroll
     monkeypatch.setattr(randomness, "unroll", lambda params, x: real({**params, "W": 1.1 * params["W"]}, x))
-    assert randomness.lemma_e_4_a(Lab("quick")).outcome is Outcome.FAILS
+    assert randomness.lemma_e_4_a(Lab("quick")).outcome is Answer.FAILS
 
 
 def test_too_few_draws_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     real = randomness.splits
     monkeypatch.setattr(randomness, "splits", lambda lab, count: real(lab, 2))
-    assert randomness.lemma_e_4_a(Lab("quick")).outcome is Outcome.UNDECIDED
+    assert randomness.lemma_e_4_a(Lab("quick")).outcome is Answer.UNDECIDED
 
 
 def test_a_single_draw_leaves_a_scattered_exponent_open() -> None:
     rows = [[seen.flips for seen in (attacked.shift(LAB, "random", m, 4, 1, 1.0) for m in LAB.widths)]]
-    assert scales("flips", "m", LAB.widths, rows, 0.5).outcome is Outcome.UNDECIDED
+    assert scales("flips", "m", LAB.widths, rows, 0.5).outcome is Answer.UNDECIDED
 
 
 def test_a_threshold_beyond_the_fresh_part_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near_zero, "BETA_PLUS", 3.0)
-    assert near_zero.lemma_d_4(Lab("quick")).outcome is Outcome.FAILS
+    assert near_zero.lemma_d_4(Lab("quick")).outcome is Answer.FAILS
 
 
 def test_losses_one_time_off_give_another_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     real = fake_gradient.backward
     monkeypatch.setattr(fake_gradient, "backward", lambda seen, losses: real(seen, np.roll(losses, 1, axis=1)))
-    assert fake_gradient.definition_e_1(Lab("quick")).outcome is Outcome.FAILS
+    assert fake_gradient.definition_e_1(Lab("quick")).outcome is Answer.FAILS
 
 
 def test_the_wrong_sign_between_two_points_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     real = semismooth.bridge
     monkeypatch.setattr(semismooth, "bridge", lambda a, b: -real(a, b))
-    assert semismooth.proposition_g_3(Lab("quick")).outcome is Outcome.FAILS
+    assert semismooth.proposition_g_3(Lab("quick")).outcome is Answer.FAILS
 
 
 def test_too_large_a_step_raises_the_expected_objective(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,11 +143,11 @@ def test_too_large_a_step_raises_the_expected_objective(monkeypatch: pytest.Monk
     )  # 8 times the runs' step
     monkeypatch.setattr(iterates, "seeds", lambda lab: range(3))
     monkeypatch.setattr(iterates, "first_steps", lambda lab, m, seed: iterates.Steps(float(m), float(m)))
-    assert iterates.eq_i_2(Lab("quick")).outcome is Outcome.FAILS
+    assert iterates.eq_i_2(Lab("quick")).outcome is Answer.FAILS
 
 
 def test_what_is_not_finite_decides_nothing() -> None:
     lab = Lab("quick")
     after = perturbation.moved(lab)[1]
     after.g[0, 2, 5] = np.nan
-    assert perturbation.eq_c_2(lab).outcome is Outcome.UNDECIDED
+    assert perturbation.eq_c_2(lab).outcome is Answer.UNDECIDED

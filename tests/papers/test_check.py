@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from wideproof.answers import Answer
 from wideproof.papers.check import (
-    Outcome,
     agrees,
     at_least,
     at_most,
@@ -15,7 +15,7 @@ from wideproof.papers.check import (
     scales,
 )
 
-HOLDS, FAILS, UNDECIDED = Outcome.HOLDS, Outcome.FAILS, Outcome.UNDECIDED
+HOLDS, FAILS, UNDECIDED = Answer.HOLDS, Answer.FAILS, Answer.UNDECIDED
 X = np.array([64.0, 128.0, 256.0, 512.0])
 NOISE = np.random.default_rng(3).normal(size=(5, 4))
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tests.papers.labs import quick
+from wideproof.answers import Answer
 from wideproof.monitors.smooth import feature_bound, feature_movement, step_bound
 from wideproof.networks import ACTIVATIONS, FullyConnected, Residual, get_activation
-from wideproof.papers.check import Outcome, at_most, conclude, identity, law, scales
+from wideproof.papers.check import at_most, conclude, identity, law, scales
 from wideproof.papers.du2019.concentration import width_errors
 from wideproof.papers.du2019.convergence import condition_a_1, lemma_b_7, lemma_c_5, rate_check, theorem_5_1
 from wideproof.papers.du2019.definitions import definition_5_1
@@ -52,13 +53,13 @@ def test_wrong_variance_of_the_weights_is_seen_in_the_definition():
     wrong = draws_of(found.network, found.x, (LAB.draw(found.network, "wrong", i, scale=1.2) for i in range(40)))
     lab = planted()
     lab._kept[("finite", "fully-connected", False)] = wrong
-    assert definition_5_1(lab).outcome is Outcome.FAILS
+    assert definition_5_1(lab).outcome is Answer.FAILS
 
 
 def test_wrong_variance_of_the_weights_is_seen_in_the_least_eigenvalue():
     lab = planted()
     lab._kept[("last blocks", "fully-connected")] = 0.7 * LAB.last_blocks("fully-connected")
-    assert lemma_b_2(lab).outcome is Outcome.FAILS
+    assert lemma_b_2(lab).outcome is Answer.FAILS
 
 
 def test_a_single_draw_decides_nothing():
@@ -66,13 +67,13 @@ def test_a_single_draw_decides_nothing():
     one = draws_of(found.network, found.x, [LAB.draw(found.network, "one")])
     lab = planted()
     lab._kept[("finite", "fully-connected", False)] = one
-    assert definition_5_1(lab).outcome is Outcome.UNDECIDED
+    assert definition_5_1(lab).outcome is Answer.UNDECIDED
 
 
 def test_wrong_exponent_of_the_width():
     widths, errors = LAB.keep(("widths", "fully-connected"), lambda: width_errors(LAB, "fully-connected"))
-    assert scales("covariance", "m", widths, errors[0], -0.5).outcome is Outcome.HOLDS
-    assert scales("covariance", "m", widths, errors[0], -1.0).outcome is Outcome.FAILS
+    assert scales("covariance", "m", widths, errors[0], -0.5).outcome is Answer.HOLDS
+    assert scales("covariance", "m", widths, errors[0], -1.0).outcome is Answer.FAILS
 
 
 def test_too_large_a_step_breaks_the_theorem():
@@ -80,8 +81,8 @@ def test_too_large_a_step_breaks_the_theorem():
     runs = [LAB.descend("fully-connected", eta, 30, seed) for seed in range(LAB.draws)]
     lab = planted()
     lab._kept[("runs", "fully-connected", "practical")] = runs
-    assert theorem_5_1(lab).outcome is Outcome.FAILS
-    assert lemma_b_7(with_runs("fully-connected", "lemma", lambda d: runs[0])).outcome is Outcome.FAILS
+    assert theorem_5_1(lab).outcome is Answer.FAILS
+    assert lemma_b_7(with_runs("fully-connected", "lemma", lambda d: runs[0])).outcome is Answer.FAILS
 
 
 def test_a_rising_loss_is_found_at_its_step():
@@ -92,7 +93,7 @@ def test_a_rising_loss_is_found_at_its_step():
 
     lab = with_runs("fully-connected", "practical", change)
     check = rate_check(lab, "fully-connected", "practical", lambda d: d.run.records["loss"], "loss")
-    assert check.outcome is Outcome.FAILS
+    assert check.outcome is Answer.FAILS
     assert check.left in [d.run.records["loss"][0] for d in LAB.runs("fully-connected", "practical")]
 
 
@@ -102,16 +103,16 @@ def test_a_nan_decides_nothing():
         outputs[5] = np.nan
         return with_records(descent, outputs=outputs)
 
-    assert condition_a_1(with_runs("residual", "lemma", change)).outcome is Outcome.UNDECIDED
+    assert condition_a_1(with_runs("residual", "lemma", change)).outcome is Answer.UNDECIDED
 
 
 def test_off_by_one_layer_in_the_closed_form():
     network, start, seen = LAB.model("residual"), LAB.start("residual", 0), LAB.traces("residual")[0]
     deeper = {**seen.inputs, f"W{network.depth}": [seen.features[-1]]}
     block = LAB.last_blocks("residual")[0]
-    assert identity("right", closed_form(network, start, seen), block).outcome is Outcome.HOLDS
+    assert identity("right", closed_form(network, start, seen), block).outcome is Answer.HOLDS
     wrong = closed_form(network, start, replace(seen, inputs=deeper))
-    assert identity("wrong", wrong, block).outcome is Outcome.FAILS
+    assert identity("wrong", wrong, block).outcome is Answer.FAILS
 
 
 def test_larger_movement_than_claimed_breaks_the_feature_bound():
@@ -119,7 +120,7 @@ def test_larger_movement_than_claimed_breaks_the_feature_bound():
     for moved in LAB.moved("fully-connected", 0, 1.0):
         left = feature_movement(network, moved.params, moved.start, x)
         right = feature_bound(network, moved.constants, 1e-3)[:, None]
-        assert at_most(moved.direction, left, right).outcome is Outcome.FAILS
+        assert at_most(moved.direction, left, right).outcome is Answer.FAILS
 
 
 def test_larger_gradients_break_the_movement_bound():
@@ -127,7 +128,7 @@ def test_larger_gradients_break_the_movement_bound():
         name = "gradient.W2"
         return with_records(descent, **{name: 100 * descent.run.records[name]})
 
-    assert lemma_c_5(with_runs("residual", "practical", change)).outcome is Outcome.FAILS
+    assert lemma_c_5(with_runs("residual", "practical", change)).outcome is Answer.FAILS
 
 
 def test_printed_movement_bound_has_one_factor_for_all():
@@ -138,7 +139,7 @@ def test_printed_movement_bound_has_one_factor_for_all():
 
 def test_relu_has_no_lipschitz_derivative():
     relu = conclude(*lipschitz_checks(LAB, (ACTIVATIONS["relu"],)))
-    assert relu.outcome is Outcome.FAILS
+    assert relu.outcome is Answer.FAILS
     assert "σ'" in relu.title
 
 
@@ -147,7 +148,7 @@ def test_parallel_inputs_are_not_positive_definite(other):
     x = np.vstack([FOUR, other * FOUR[:1]])
     network = FullyConnected(3, 1, 2, get_activation("tanh"))
     coarse, fine = (recursion(network, x, nodes=nodes).blocks["W2"] for nodes in (48, 64))
-    assert positive_check("parallel", coarse, fine).outcome is Outcome.FAILS
+    assert positive_check("parallel", coarse, fine).outcome is Answer.FAILS
 
 
 def test_a_polynomial_has_finite_rank():
@@ -155,7 +156,7 @@ def test_a_polynomial_has_finite_rank():
     x = np.column_stack([np.cos(angle), np.sin(angle)])
     network = FullyConnected(2, 1, 1, get_activation("identity"))
     coarse, fine = (recursion(network, x, nodes=nodes).blocks["W1"] for nodes in (8, 16))
-    assert positive_check("identity", coarse, fine).outcome is Outcome.FAILS
+    assert positive_check("identity", coarse, fine).outcome is Answer.FAILS
 
 
 def test_parallel_vectors_have_dependent_powers():
@@ -166,4 +167,4 @@ def test_parallel_vectors_have_dependent_powers():
 def test_misprinted_limit_is_rejected(misprint):
     found = LAB.finite("fully-connected", spread=True)
     wrong = recursion(found.network, found.x, (misprint,), nodes=96)
-    assert law("W2", found.blocks["W2"], wrong.blocks["W2"]).outcome is Outcome.FAILS
+    assert law("W2", found.blocks["W2"], wrong.blocks["W2"]).outcome is Answer.FAILS

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from wideproof.answers import Answer
 from wideproof.errors import InputError
-from wideproof.papers import Outcome, statements
 from wideproof.papers import statement as statement_module
+from wideproof.papers import statements
 from wideproof.papers.check import at_most, conclude, scales
 from wideproof.papers.findings import Findings
 from wideproof.papers.statement import PAPERS, Measured, index
@@ -20,7 +21,7 @@ X = np.array([1.0, 2.0, 4.0])
 FITTED = scales("fitted", "m", X, [X, 1.1 * X, X], 1.0)
 
 
-def made(*checks, expected=Outcome.HOLDS):
+def made(*checks, expected=Answer.HOLDS):
     rows = statements("zou2018")
     found = [Measured(replace(rows[k], expected=expected, why="w"), check, 0.5) for k, check in enumerate(checks)]
     return Findings("quick", 0, tuple(found), 1.0)
@@ -35,13 +36,13 @@ def made(*checks, expected=Outcome.HOLDS):
     ],
 )  # fmt: skip
 def test_what_is_a_surprise(expected, check, as_expected):
-    found = made(check, expected=Outcome(expected))
+    found = made(check, expected=Answer(expected))
     assert (not found.surprises) is as_expected
 
 
 def test_counts():
     found = made(GOOD, GOOD, BAD, OPEN)
-    assert found.counts() == {"zou2018": Counter({Outcome.HOLDS: 2, Outcome.FAILS: 1, Outcome.UNDECIDED: 1})}
+    assert found.counts() == {"zou2018": Counter({Answer.HOLDS: 2, Answer.FAILS: 1, Answer.UNDECIDED: 1})}
     assert [one.check.title for one in found.open] == ["bad", "open"]
     assert sum(sum(c.values()) for c in found.counts("role").values()) == 4
 
@@ -68,7 +69,7 @@ def test_a_broken_computation_costs_only_itself(monkeypatch):
     setattr(Module, row.id, staticmethod(broken))
     monkeypatch.setattr(statement_module, "import_module", lambda name: Module)
     measured = row.measure(Lab())
-    assert measured.check.outcome is Outcome.UNDECIDED
+    assert measured.check.outcome is Answer.UNDECIDED
     assert not measured.as_expected
     assert measured.check.note == "broke off with FloatingPointError: overflow in layer 3"
 
@@ -80,7 +81,7 @@ def test_the_index_is_complete(paper):
     assert len(set(names)) == len(names)
     for row in rows:
         assert row.title, row.name
-        assert bool(row.why) == (row.expected is not Outcome.HOLDS), row.name
+        assert bool(row.why) == (row.expected is not Answer.HOLDS), row.name
         assert row.check in ("exact", "bound", "scale", "oracle", "none", "proof_step"), row.name
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tests.papers.labs import quick
+from wideproof.answers import Answer
 from wideproof.data import Dataset
 from wideproof.monitors.generalization import GeneralizationBound
 from wideproof.monitors.residual import Pass
 from wideproof.papers import frei2019
-from wideproof.papers.check import Outcome
 from wideproof.papers.frei2019 import generalization, perturbation
 from wideproof.papers.frei2019.lab import Lab
 
@@ -89,7 +89,7 @@ class Mirrored(Lab):
 def test_planted_violation_is_found(lab, names):
     for name in names:
         check = getattr(frei2019, name)(lab("quick"))
-        assert check.outcome is Outcome.FAILS, f"{name}: {check}"
+        assert check.outcome is Answer.FAILS, f"{name}: {check}"
 
 
 def test_start_with_another_variance_is_found():
@@ -97,12 +97,12 @@ def test_start_with_another_variance_is_found():
     width = lab.widths[-1]
     start = {name: 1.1 * np.asarray(w) for name, w in LAB.run(width, 0).initial.items()}
     lab._kept[("run", width, 0, 0.3)] = SimpleNamespace(initial=start)
-    assert frei2019.assumption_3_4(lab).outcome is Outcome.FAILS
+    assert frei2019.assumption_3_4(lab).outcome is Answer.FAILS
 
 
 def test_flips_of_a_worse_exponent_are_found(monkeypatch):
     monkeypatch.setattr(perturbation, "attacked_flips", lambda lab, m, s, radius, layer: int(0.1 * m * radius**0.5))
-    assert frei2019.eq_30(LAB).outcome is Outcome.FAILS
+    assert frei2019.eq_30(LAB).outcome is Answer.FAILS
 
 
 def test_a_wrong_activation_pattern_is_found():
@@ -110,7 +110,7 @@ def test_a_wrong_activation_pattern_is_found():
     values = [*base.values[:-1], -base.values[-1]]  # active and inactive last units exchanged
     lab = Lab("quick")
     lab._kept[("pair", 0.25, 1.0)] = (moved, Pass(base.theta, base.layers, values, base.weights))
-    assert frei2019.eq_16(lab).outcome is Outcome.FAILS
+    assert frei2019.eq_16(lab).outcome is Answer.FAILS
 
 
 def test_an_index_off_by_one_is_found():
@@ -119,7 +119,7 @@ def test_an_index_off_by_one_is_found():
     weights = [base.weights[0], base.weights[2], base.weights[1], *base.weights[3:]]
     lab = Lab("quick")
     lab._kept[("pair", 0.25, 1.0)] = (moved, Pass(base.theta, base.layers, base.values, weights))
-    assert frei2019.eq_16(lab).outcome is Outcome.FAILS
+    assert frei2019.eq_16(lab).outcome is Answer.FAILS
 
 
 def test_a_bound_that_is_too_small_is_found():
@@ -129,7 +129,7 @@ def test_a_bound_that_is_too_small_is_found():
         for seed in lab.draws:
             lab._kept[("bound", width, seed)] = GeneralizationBound(0.0, 1e-9, width, 10**12, 0.1, 0.0, 0.0, 0.0)
     check = frei2019.theorem_3_6(lab)
-    assert check.outcome is Outcome.FAILS
+    assert check.outcome is Answer.FAILS
     assert "test error" in check.title or "2 E_D" in check.title
 
 
@@ -139,14 +139,14 @@ def test_not_a_number_decides_nothing():
     broken = [x.copy() for x in moved.layers]
     broken[4][0, 0] = np.nan
     lab._kept[("pair", 0.25, 1.0)] = (Pass(moved.theta, broken, moved.values, moved.weights), base)
-    assert frei2019.eq_17(lab).outcome is Outcome.UNDECIDED
+    assert frei2019.eq_17(lab).outcome is Answer.UNDECIDED
 
 
 def test_a_single_draw_decides_nothing():
     lab = Lab("quick")
     lab.draws = lab.many = range(1)
-    assert frei2019.eq_40(lab).outcome is Outcome.UNDECIDED
-    assert frei2019.eq_42(lab).outcome is Outcome.UNDECIDED
+    assert frei2019.eq_40(lab).outcome is Answer.UNDECIDED
+    assert frei2019.eq_42(lab).outcome is Answer.UNDECIDED
 
 
 def test_the_four_right_hand_sides_are_ordered():

@@ -6,8 +6,9 @@ from importlib import import_module, resources
 import pytest
 
 from tests.papers.labs import quick
+from wideproof.answers import Answer
 from wideproof.papers import catalogue
-from wideproof.papers.check import Outcome, at_most
+from wideproof.papers.check import at_most
 from wideproof.papers.errata import errata
 from wideproof.papers.statement import PAPERS, REGISTERED, Section, comes_out, index, misprint, statements
 
@@ -56,7 +57,7 @@ def test_every_row_has_words(paper):
     assert len(rows) == ROWS[paper]
     assert all(row.title for row in rows)
     assert len({row.title for row in rows}) == len(rows)
-    assert all(row.why for row in rows if row.expected is not Outcome.HOLDS)
+    assert all(row.why for row in rows if row.expected is not Answer.HOLDS)
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -81,7 +82,7 @@ def test_a_statement_that_is_added_or_dropped_shows_in_the_index(monkeypatch):
 
 
 @misprint("a misprint")
-@comes_out(Outcome.FAILS, "planted")
+@comes_out(Answer.FAILS, "planted")
 def lemma_a_99(lab):
     return at_most("1 <= 0", 1.0, 0.0)
 

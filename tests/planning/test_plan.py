@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from wideproof.answers import Answer
 from wideproof.data import Dataset, load, prepare
 from wideproof.errors import InputError
 from wideproof.kernels import limit_gram
@@ -85,7 +86,7 @@ def test_rows_are_ranked_and_the_first_is_recommended(planned):
     assert conditions == sorted(conditions)
     best = planned.recommendation
     assert best.row is planned.rows[0]
-    assert planned.answer is True
+    assert planned.answer is Answer.HOLDS
     assert best.network.width == best.width == best.tried[-1].width
     assert f"fewest predicted steps of {len(planned.rows)} candidates" in best.reasons[0]
     for words in ("recommended: ", "a proof before training needs m·A² > "):
@@ -136,7 +137,7 @@ def test_planted_equal_examples_leave_nothing_to_recommend(rng, sign, words):
     x, y = data.x.copy(), data.y.copy()
     x[6], y[6] = x[3], sign * y[3]
     found = plan(Dataset(x, y, "binary"), networks=["fully-connected"], **SMALL)
-    assert (found.recommendation, found.answer, found.proofs) == (None, False, ())
+    assert (found.recommendation, found.answer, found.proofs) == (None, Answer.FAILS, ())
     assert not any(row.decided for row in found.rows)
     assert re.search(words, found.notes[0])
     assert "nothing to recommend" in str(found)

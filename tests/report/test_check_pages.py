@@ -5,8 +5,9 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.papers.test_findings import BAD, FITTED, GOOD, OPEN, made
+from wideproof.answers import Answer
 from wideproof.errors import InputError
-from wideproof.papers.check import Outcome, conclude
+from wideproof.papers.check import conclude
 from wideproof.papers.statement import statements
 from wideproof.report import check_words as words
 from wideproof.report.check_pages import findings_html, findings_markdown, save_findings
@@ -57,7 +58,7 @@ def test_headline():
         "1 of 3 statements hold on real networks, 1 fails and 1 is undecided; 1 of them not as expected."
     )
     assert words.headline(made(GOOD)).endswith("nothing fails that should hold.")
-    assert words.headline(made(BAD, expected=Outcome.FAILS)).endswith("nothing fails that should hold.")
+    assert words.headline(made(BAD, expected=Answer.FAILS)).endswith("nothing fails that should hold.")
 
 
 @pytest.mark.parametrize(

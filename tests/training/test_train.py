@@ -11,6 +11,7 @@ import pytest
 
 from tests.cases import NETWORKS, each
 from tests.networks import reference
+from wideproof.answers import Answer
 from wideproof.data import Dataset, ImageDataset, SequenceDataset, load
 from wideproof.errors import InputError
 from wideproof.kernels import gram, limit_gram
@@ -106,12 +107,12 @@ class TestStopping:
     def test_target_loss(self, data):
         run = train(NETWORK, data, Recipe(steps=5000, target_loss=1e-3))
         assert run.status is Status.TARGET
-        assert run.succeeded is True
+        assert run.succeeded is Answer.HOLDS
         assert run.loss <= 1e-3
         assert run.records["loss"][-2] > 1e-3
         before = train(NETWORK, data, Recipe(steps=run.step - 1, target_loss=1e-3))
         assert before.status is Status.LIMIT
-        assert before.succeeded is False
+        assert before.succeeded is Answer.FAILS
         assert "allow more steps" in before.advice
 
     def test_zero_error(self, data):
@@ -139,7 +140,7 @@ class TestStopping:
         safe = step_size_for(NETWORK, NETWORK.init(0), data, Recipe())
         run = train(NETWORK, data, Recipe(steps=3000, step_size=50 * safe))
         assert run.status is Status.DIVERGED
-        assert run.succeeded is False
+        assert run.succeeded is Answer.FAILS
         assert f"at step {run.step}" in run.advice
         assert "take" in run.advice
         assert run.step < 3000

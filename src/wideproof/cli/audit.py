@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wideproof.cli.options import (
+    COLOUR,
     Classes,
     Header,
     Json,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 TITLES = {"du2019": "Du et al. 2019", "zou2018": "Zou et al. 2018", "allenzhu2018": "Allen-Zhu et al. 2018",
           "frei2019": "Frei et al. 2019"}  # fmt: skip
-_MARKS = {"holds": "[green]holds[/]", "fails": "[red]fails[/]", "undecided": "[yellow]undecided[/]"}
 
 
 def audit_command(
@@ -60,18 +60,10 @@ def audit_command(
         data = prepared(data, prepare)
     found = audit(data, margin=margin)  # pyright: ignore[reportArgumentType]
     if json:
-        print_json(found.to_dict() | {"holds": {key: found.holds(key) for key in TITLES}})
+        print_json(found.to_dict() | {"holds": {key: found.holds(key).truth for key in TITLES}})
     else:
         show_audit(Console(highlight=False), found)
-    answer = found.holds(paper) if paper else _any([found.holds(key) for key in TITLES])
-    raise typer.Exit({True: 0, False: 1, None: 2}[answer])
-
-
-def _any(answers: list[bool | None]) -> bool | None:
-    if True in answers:
-        return True
-    decided = [answer for answer in answers if answer is not None]
-    return False if decided else None
+    raise typer.Exit(found.holds(paper).exit_code)
 
 
 def show_audit(console: Console, found: Audit) -> None:
@@ -105,7 +97,13 @@ def show_audit(console: Console, found: Audit) -> None:
     for column in ("paper", "assumption", "", "measured", "what to do"):
         table.add_column(column, overflow="fold")
     for verdict in found.verdicts:
-        table.add_row(TITLES[verdict.paper], verdict.assumption, _MARKS[verdict.status], verdict.detail, verdict.remedy)
+        table.add_row(
+            TITLES[verdict.paper],
+            verdict.assumption,
+            f"[{COLOUR[verdict.status]}]{verdict.status}[/]",
+            verdict.detail,
+            verdict.remedy,
+        )
     console.print(table)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wideproof.cli.audit import TITLES
-from wideproof.cli.options import Json, print_json
+from wideproof.cli.options import COLOUR, Json, print_json
 from wideproof.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from wideproof.papers import Findings, Measured, Statement
 
-_COLOUR = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
 Wanted = Annotated[
     str | None,
@@ -78,8 +77,7 @@ def check_command(
         _show(console, found)
         for page in report or []:
             console.print(f"report in {page}", markup=False, soft_wrap=True)
-    broken = any(one.broken for one in found.surprises)
-    raise typer.Exit(2 if broken else 1 if found.surprises else 0)
+    raise typer.Exit(found.answer.exit_code)
 
 
 def errata_command(
@@ -178,7 +176,7 @@ def _line(one: Measured) -> Any:
     from rich.text import Text
 
     outcome = one.check.outcome.value
-    text = Text(f"{outcome:10}", style=_COLOUR[outcome] if one.as_expected else "bold red")
+    text = Text(f"{outcome:10}", style=COLOUR[one.check.outcome] if one.as_expected else "bold red")
     text.append(f"{one.statement.name:32} ", style="default")
     text.append(one.check.numbers() or one.check.note, style="dim")
     return text

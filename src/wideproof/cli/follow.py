@@ -41,4 +41,4 @@ def follow_command(
         typer.echo(textwrap.fill(str(found), 100, break_on_hyphens=False))
         if found.verdict is not None:
             typer.echo(f"\nverify again  wideproof verify {place}")
-    raise typer.Exit(0 if found.proved else 2)
+    raise typer.Exit(found.answer.exit_code)

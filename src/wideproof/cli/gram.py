@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
+from wideproof.answers import Answer
 from wideproof.cli.options import (
     DEFAULT_WIDTH,
     ActivationName,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from wideproof.data import AnyDataset
     from wideproof.kernels import Gram, Prediction, Spectrum
     from wideproof.networks import Network
-
-_EXIT = {True: 0, False: 1, None: 2}
 
 
 def gram_command(
@@ -127,7 +126,7 @@ def gram_command(
         found = study(data, model, settings, doing, given)
     job.leave()
     if not speaks:
-        raise typer.Exit(_EXIT[found.answer])
+        raise typer.Exit(found.answer.exit_code)
     described = summary(found)
     if save is not None:
         about = {key: described[key] for key in ("data", "network", "infinite", "seed", "spectrum")}
@@ -146,7 +145,7 @@ def gram_command(
         for what, path in (("matrix", save), ("figure", plot)):
             if path is not None:
                 console.print(f"{what} in {path}", markup=False, soft_wrap=True)
-    raise typer.Exit(_EXIT[found.answer])
+    raise typer.Exit(found.answer.exit_code)
 
 
 @dataclass(frozen=True)
@@ -193,11 +192,11 @@ class Study:
     layers: dict[str, Spectrum] = field(default_factory=dict)
 
     @property
-    def answer(self) -> bool | None:
-        """Whether the matrix is positive definite; None if undecided. Equal inputs make equal rows, whatever rounds."""
+    def answer(self) -> Answer:
+        """Whether the matrix is positive definite. Equal inputs make equal rows, whatever rounds."""
         if self.spectrum.singular:
-            return False
-        return self.spectrum.positive_definite if self.spectrum.decided else None
+            return Answer.FAILS
+        return Answer.of(self.spectrum.positive_definite if self.spectrum.decided else None)
 
     @property
     def where(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wideproof.answers import Answer
 from wideproof.cli.audit import TITLES
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def notes(data: AnyDataset, network: Network) -> tuple[str, ...]:
     if activation is not None and not (activation.condition_3_1 and activation.condition_3_2):
         found.append(_activation(activation))
     for verdict in audit(data, margin="never").verdicts:
-        if verdict.paper == network.paper and verdict.status == "fails":
+        if verdict.paper == network.paper and verdict.status is Answer.FAILS:
             assumes = f"{TITLES[verdict.paper]} assume: {verdict.assumption}"
             found.append(f"{assumes}; here {verdict.detail}: {verdict.remedy}")
     return tuple(found)

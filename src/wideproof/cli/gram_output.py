@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wideproof.cli.options import COLOUR
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -21,7 +23,7 @@ def show_study(console: Console, found: Study, quiet: bool) -> None:
     """Print facts, verdict, parts, prediction and notes; the verdict alone if `quiet`."""
     from rich.markup import escape
 
-    colour = {True: "green", False: "red", None: "yellow"}[found.answer]
+    colour = COLOUR[found.answer]
     if quiet:
         console.print(f"[{colour}]{escape(found.spectrum.verdict)}[/]")
         return
@@ -45,7 +47,7 @@ def summary(found: Study) -> dict[str, Any]:
 
     data, gram = found.data, found.gram
     return {
-        "positive_definite": found.answer, "verdict": found.spectrum.verdict, "notes": list(found.notes),
+        "positive_definite": found.answer.truth, "verdict": found.spectrum.verdict, "notes": list(found.notes),
         "data": {"name": data.name, "n": data.n, "digest": data.digest,
                  "preparation": [str(step) for step in data.preparation]},
         "network": to_config(found.network), "infinite": found.settings.infinite,

@@ -25,8 +25,6 @@ from wideproof.cli.options import (
 )
 from wideproof.errors import InputError
 
-_EXIT = {True: 0, False: 1, None: 2}
-
 
 def plan_command(
     source: Source,
@@ -102,7 +100,7 @@ def plan_command(
         show_plan(console, found, command, by=by, top=top, quiet=quiet)
         if plot is not None:
             console.print(f"figure in {plot}", markup=False, soft_wrap=True)
-    raise typer.Exit(_EXIT[found.answer])
+    raise typer.Exit(found.answer.exit_code)
 
 
 def _words(text: str, option: str) -> list[str]:

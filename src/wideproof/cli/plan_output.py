@@ -6,6 +6,8 @@ import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from wideproof.cli.options import COLOUR
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -21,7 +23,7 @@ def show_plan(console: Console, found: Plan, command: str, *, by: str, top: int,
         console.print(f"{found.data}", markup=False)
         console.print(_table(found, by, top, console.width >= WIDE))
     if found.recommendation is None:
-        colour = {False: "red", None: "yellow"}[found.answer]
+        colour = COLOUR[found.answer]
         console.print(f"\n[{colour}]nothing to recommend: no Gram matrix is known to be positive definite[/]")
     else:
         _show_recommendation(console, found.recommendation, full_command(found, command), quiet)
@@ -69,7 +71,8 @@ def summary(found: Plan, command: str, by: str) -> dict[str, Any]:
         "tried": [asdict(one) for one in best.tried],
     }  # fmt: skip
     return {
-        "answer": found.answer, "recommendation": chosen, "target_loss": found.target_loss, "notes": list(found.notes),
+        "answer": found.answer.truth, "recommendation": chosen, "target_loss": found.target_loss,
+        "notes": list(found.notes),
         "data": {"name": found.data.name, "n": found.data.n, "digest": found.data.digest},
         "rows": [row.to_dict() for row in found.ranked(by)],
         "proofs": [{"activation": one.activation, "preparation": one.preparation, "need": one.need, "width": one.width,

@@ -136,7 +136,7 @@ def answer(proof: Proof, json: bool) -> NoReturn:
         print_json(proof.to_dict())
     else:
         typer.echo(str(proof))
-    raise typer.Exit(proof.exit_code)
+    raise typer.Exit(proof.answer.exit_code)
 
 
 def predict_command(

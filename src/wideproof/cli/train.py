@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wideproof.answers import Answer
 from wideproof.cli.options import (
     DEFAULT_WIDTH,
     ActivationName,
@@ -158,7 +159,7 @@ def _finish(run: Run, folder: Path, plot: Path | None, json: bool, quiet: bool) 
         else:
             _say(f"saved in {folder}" + (f", curve in {plot}" if plot else ""))
     interrupted = run.status is Status.RUNNING
-    raise typer.Exit(2 if interrupted else 1 if run.succeeded is False else 0)
+    raise typer.Exit(2 if interrupted else 1 if run.succeeded is Answer.FAILS else 0)
 
 
 def _verdict(run: Run) -> str:
@@ -175,7 +176,7 @@ def summary(run: Run, folder: Path) -> dict[str, Any]:
     from wideproof.networks import to_config
 
     return {
-        "folder": str(folder), "ending": run.ending, "status": run.status.name, "succeeded": run.succeeded,
+        "folder": str(folder), "ending": run.ending, "status": run.status.name, "succeeded": run.succeeded.truth,
         "step": run.step, "loss": run.loss, "error": run.error, "step_size": run.step_size, "seconds": run.seconds,
         "advice": run.advice, "network": to_config(run.network), "recipe": run.recipe.to_config(),
         "data": {"name": run.data.name, "n": run.data.n, "digest": run.data.digest,

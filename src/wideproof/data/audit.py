@@ -2,8 +2,8 @@
 
 >>> from wideproof.data.generators import two_classes
 >>> found = audit(two_classes(n=20, d=5, separation=0.3, mu=0.5), margin="never")
->>> found.holds("zou2018"), found.zero_loss_possible
-(True, True)
+>>> found.holds("zou2018").value, found.zero_loss_possible
+('holds', True)
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from wideproof.answers import Answer
 from wideproof.data.conflicts import Conflicts, conflicts
 from wideproof.data.dataset import AnyDataset, Dataset, SequenceDataset
 from wideproof.data.geometry import Pair, PairGeometry, nearest_opposite_each, pairs
@@ -60,14 +61,15 @@ class Audit:
         """Whether some function fits every target: no equal inputs (prefixes) with different targets."""
         return self.conflicts.pairs == 0
 
-    def holds(self, paper: str) -> bool | None:
-        """Whether all data assumptions of `paper` hold; None if undecided or on another kind of data."""
+    def holds(self, paper: str | None = None) -> Answer:
+        """Whether all data assumptions of `paper` hold (default: of any paper); undecided on other kinds of data."""
+        if paper is None:
+            answers = {self.holds(one) for one in PAPERS}
+            return next((answer for answer in Answer if answer in answers), Answer.UNDECIDED)
         if paper not in PAPERS:
             raise InputError(f"'{paper}' is not one of the papers: use {', '.join(PAPERS)}")
         found = [verdict.status for verdict in self.verdicts if verdict.paper == paper]
-        if "fails" in found:
-            return False
-        return None if not found or "undecided" in found else True
+        return Answer.joined(found) if found else Answer.UNDECIDED
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers, texts and None, ready for JSON."""

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.stats import norm
 
+from wideproof.answers import Answer
 from wideproof.data.dataset import as_floats
 from wideproof.data.geometry import pairs
 from wideproof.errors import InputError
@@ -45,11 +46,11 @@ class Margin:
     n: int
 
     @property
-    def separable(self) -> bool | None:
-        """True or False where the bracket decides; None where a positive margin is seen but not certain."""
+    def separable(self) -> Answer:
+        """Whether the bracket decides it; undecided where a positive margin is seen but not certain."""
         if self.lower > 0:
-            return True
-        return False if self.upper <= 0 else None
+            return Answer.HOLDS
+        return Answer.FAILS if self.upper <= 0 else Answer.UNDECIDED
 
     def __str__(self) -> str:
         return f"{self.estimate:.4g} in [{self.lower:.4g}, {self.upper:.4g}] (pair bound {self.pair_bound:.4g})"

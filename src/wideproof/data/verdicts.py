@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wideproof.answers import Answer
 from wideproof.data.dataset import AnyDataset, Dataset, ImageDataset, SequenceDataset
 from wideproof.data.margin import UNIT_TOLERANCE
 
 if TYPE_CHECKING:
     from wideproof.data.audit import Audit
 
-Status = Literal["holds", "fails", "undecided"]
 PAPERS = ("du2019", "zou2018", "allenzhu2018", "frei2019")
 LARGE_TARGET = 10.0  # the papers ask for targets of order one; beyond this the audit no longer says "holds"
 
@@ -23,7 +23,7 @@ class Verdict:
 
     paper: str
     assumption: str
-    status: Status
+    status: Answer
     detail: str
     remedy: str = ""
 
@@ -54,7 +54,7 @@ def _all(data: AnyDataset, audit: "Audit") -> Iterator[Verdict]:
 
 
 def _verdict(paper: str, assumption: str, holds: bool, detail: str, remedy: str) -> Verdict:
-    return Verdict(paper, assumption, "holds" if holds else "fails", detail, "" if holds else remedy)
+    return Verdict(paper, assumption, Answer.of(holds), detail, "" if holds else remedy)
 
 
 def _unit(paper: str, assumption: str, audit: "Audit") -> Verdict:
@@ -73,20 +73,20 @@ def _rows(rows: tuple[int, ...]) -> str:
 def _bounded(paper: str, data: AnyDataset, limit: float) -> Verdict:
     largest = float(np.abs(data.y).max())
     if largest <= limit:
-        return Verdict(paper, "bounded targets", "holds", f"largest |y| is {largest:.4g}")
+        return Verdict(paper, "bounded targets", Answer.HOLDS, f"largest |y| is {largest:.4g}")
     detail = f"largest |y| is {largest:.4g}, the paper asks for order 1"
-    return Verdict(paper, "bounded targets", "undecided", detail, "prepare with `scale_targets`")
+    return Verdict(paper, "bounded targets", Answer.UNDECIDED, detail, "prepare with `scale_targets`")
 
 
 def _not_parallel(audit: "Audit") -> Verdict:
     name, counted = "no two parallel inputs", (audit.geometry.parallel_count, audit.geometry.antipodal_count)
     if audit.zero_rows:
         detail = f"{_rows(audit.zero_rows)}: zero is parallel to every input"
-        return Verdict("du2019", name, "fails", detail, "remove the zero rows, or `center` first")
+        return Verdict("du2019", name, Answer.FAILS, detail, "remove the zero rows, or `center` first")
     if not any(counted):
         gaps = [p.distance for p in (audit.geometry.direction, audit.geometry.antipode) if p is not None]
         detail = f"directions at least {min(gaps):.4g} apart" if gaps else "a single input"
-        return Verdict("du2019", name, "holds", detail)
+        return Verdict("du2019", name, Answer.HOLDS, detail)
     detail = f"{counted[0]} parallel and {counted[1]} antipodal pairs"
     if audit.conflicts.pairs:
         remedy = "none: equal inputs carry different targets"
@@ -96,7 +96,7 @@ def _not_parallel(audit: "Audit") -> Verdict:
         remedy = "drop rows that are multiples of another, or prepare with `sphere`"
     else:
         remedy = "prepare with `constant`"
-    return Verdict("du2019", name, "fails", detail, remedy)
+    return Verdict("du2019", name, Answer.FAILS, detail, remedy)
 
 
 def _last_coordinate(data: Dataset, audit: "Audit") -> Verdict:
@@ -119,7 +119,7 @@ def _signs(paper: str, data: AnyDataset) -> Verdict:
 def _separated(audit: "Audit") -> Verdict:
     name, pair = "3.5 opposite labels apart", audit.geometry.opposite
     if pair is None:
-        return Verdict("zou2018", name, "undecided", "there are no labels to compare", "use two classes")
+        return Verdict("zou2018", name, Answer.UNDECIDED, "there are no labels to compare", "use two classes")
     detail = f"phi = {pair.distance:.6g}, examples {pair.i} and {pair.j}"
     return _verdict("zou2018", name, pair.distance > 0, detail, "none: the same input carries both labels")
 
@@ -128,16 +128,16 @@ def _margin(data: Dataset, audit: "Audit") -> Verdict:
     name, pair = "3.2 positive margin", audit.geometry.opposite
     if data.task == "binary" and pair is not None and pair.distance == 0:
         detail = f"margin 0: examples {pair.i} and {pair.j} are equal with opposite labels"
-        return Verdict("frei2019", name, "fails", detail, "none: the same input carries both labels")
+        return Verdict("frei2019", name, Answer.FAILS, detail, "none: the same input carries both labels")
     if audit.margin is None:
         remedy = "prepare with `unit`" if data.task == "binary" else "use two classes"
-        return Verdict("frei2019", name, "undecided", audit.margin_note, remedy)
+        return Verdict("frei2019", name, Answer.UNDECIDED, audit.margin_note, remedy)
     detail = f"margin {audit.margin}" + (f", {audit.margin_note}" if audit.margin_note else "")
     # The σ(u·x_i) have kinks on different hyperplanes unless inputs are equal or antipodal, so no convex
     # combination of the y_i σ(u·x_i) vanishes: the margin of the sample is positive, however small.
     if audit.margin.lower > 0 or audit.geometry.antipodal_count == 0:
-        return Verdict("frei2019", name, "holds", detail)
-    return Verdict("frei2019", name, "undecided", detail, "prepare with `constant`")
+        return Verdict("frei2019", name, Answer.HOLDS, detail)
+    return Verdict("frei2019", name, Answer.UNDECIDED, detail, "prepare with `constant`")
 
 
 def _sequences(data: SequenceDataset, audit: "Audit") -> Iterator[Verdict]:
@@ -159,7 +159,7 @@ def _sequences(data: SequenceDataset, audit: "Audit") -> Iterator[Verdict]:
     yield _verdict(paper, "token norms at most 1", largest <= 1 + UNIT_TOLERANCE, detail, either)
     pair = audit.geometry.nearest
     if pair is None:
-        yield Verdict(paper, "2.1 first tokens apart", "holds", "a single sequence, delta = 1 by convention")
+        yield Verdict(paper, "2.1 first tokens apart", Answer.HOLDS, "a single sequence, delta = 1 by convention")
     else:
         detail = f"delta = {pair.distance:.6g}, sequences {pair.i} and {pair.j}"
         advice = "drop repeated sequences or a first token they share"

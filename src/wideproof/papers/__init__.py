@@ -5,8 +5,8 @@ from wideproof.papers import zou2018
 print(zou2018.theorem_5_1_iii())
 """
 
+from wideproof.doors import lazily as _lazily
 from wideproof.papers.check import Check as Check
-from wideproof.papers.check import Outcome as Outcome
 from wideproof.papers.errata import Erratum as Erratum
 from wideproof.papers.errata import errata as errata
 from wideproof.papers.findings import Findings as Findings
@@ -25,3 +25,5 @@ from wideproof.papers.stored import shortened as shortened
 from wideproof.papers.stored import stored as stored
 from wideproof.papers.study import SIZES as SIZES
 from wideproof.papers.study import Lab as Lab
+
+__getattr__, __dir__ = _lazily(__name__, {}, former={"Outcome": "wideproof.answers.Answer"})

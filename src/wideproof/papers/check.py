@@ -19,26 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from wideproof.answers import Answer
 from wideproof.papers.slopes import Sense, Slope, fit_slope
 
 ROUNDING = 1e-12
 NEAR, FAR = 4.0, 6.0  # standard errors: within NEAR a law holds, beyond FAR it fails
 CONFIDENCE = 0.95
-
-
-class Outcome(StrEnum):
-    """The three answers."""
-
-    HOLDS = "holds"
-    FAILS = "fails"
-    UNDECIDED = "undecided"
 
 
 Kind = Literal["exact", "bound", "scale", "oracle"]
@@ -76,7 +68,7 @@ class Check:
 
     title: str
     kind: Kind
-    outcome: Outcome
+    outcome: Answer
     left: float | None = None
     right: float | None = None
     slack: float | None = None
@@ -125,10 +117,10 @@ def identity(title: str, left: ArrayLike, right: ArrayLike, *, tolerance: float 
     difference = np.abs(a - b)
     size = max(np.abs(a).max(), np.abs(b).max())
     if not np.isfinite(difference).all():
-        return Check(title, kind, Outcome.UNDECIDED, samples=a.size, note="a value is not finite")
+        return Check(title, kind, Answer.UNDECIDED, samples=a.size, note="a value is not finite")
     error = float(difference.max() / size) if size > 0 else 0.0
     worst = np.unravel_index(int(difference.argmax()), a.shape)
-    outcome = Outcome.HOLDS if error <= tolerance else Outcome.FAILS
+    outcome = Answer.HOLDS if error <= tolerance else Answer.FAILS
     return Check(title, kind, outcome, float(a[worst]), float(b[worst]), 1 - error / tolerance, samples=a.size)
 
 
@@ -153,7 +145,7 @@ def at_most(
     a, b = np.broadcast_arrays(np.asarray(left, float), np.asarray(right, float))
     _require_some(title, a)
     if np.isnan(a).any() or np.isnan(b).any() or (np.isinf(a) & np.isinf(b)).any():
-        return Check(title, "bound", Outcome.UNDECIDED, samples=a.size, note="a value is not finite")
+        return Check(title, "bound", Answer.UNDECIDED, samples=a.size, note="a value is not finite")
     size = np.maximum(np.abs(a), np.abs(b))
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(np.isinf(size), np.sign(b - a), np.where(size > 0, (b - a) / size, 0.0))
@@ -161,7 +153,7 @@ def at_most(
     worst = np.unravel_index(int(room.argmin()), room.shape)
     slack = float(room[worst])
     tie = abs(slack) <= rounding and not (counts or (a[worst] == 0 and b[worst] == 0))
-    outcome = Outcome.UNDECIDED if tie else Outcome.HOLDS if slack >= 0 else Outcome.FAILS
+    outcome = Answer.UNDECIDED if tie else Answer.HOLDS if slack >= 0 else Answer.FAILS
     note = "a tie within rounding" if tie else ""
     constant = float(ratios.max())
     return Check(title, "bound", outcome, float(a[worst]), float(b[worst]), slack, constant, samples=a.size, note=note)
@@ -212,10 +204,9 @@ def scales(
     samples = int(np.size(y))
     if slope is None:
         note = "no exponent can be fitted: fewer than three points are positive and finite"
-        return Check(title, "scale", Outcome.UNDECIDED, samples=samples, note=note)
-    verdict = slope.verdict()
-    outcome = Outcome.UNDECIDED if verdict is None else Outcome.HOLDS if verdict else Outcome.FAILS
-    note = "the interval of the exponent covers the limit" if verdict is None else ""
+        return Check(title, "scale", Answer.UNDECIDED, samples=samples, note=note)
+    outcome = slope.verdict()
+    note = "the interval of the exponent covers the limit" if outcome is Answer.UNDECIDED else ""
     constant = slope.constant() if sense == "at most" else None
     return Check(title, "scale", outcome, None, None, slope.room(), constant, slope, samples, note=note)
 
@@ -227,14 +218,14 @@ def law(title: str, samples: ArrayLike, expected: ArrayLike, *, kind: Kind = "ex
     draws = drawn.shape[0]
     if draws < 3 or not np.isfinite(drawn).all():
         note = "a value is not finite" if draws >= 3 else "fewer than three draws"
-        return Check(title, kind, Outcome.UNDECIDED, samples=draws, note=note)
+        return Check(title, kind, Answer.UNDECIDED, samples=draws, note=note)
     mean, error = drawn.mean(axis=0), drawn.std(axis=0, ddof=1) / np.sqrt(draws)
     off = np.abs(mean - np.asarray(expected, float))
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(off <= ROUNDING * np.maximum(np.abs(mean), 1), 0.0, off / error)
     worst = np.unravel_index(int(z.argmax()), z.shape)
     score = float(z[worst])
-    outcome = Outcome.HOLDS if score <= NEAR else Outcome.FAILS if score > FAR else Outcome.UNDECIDED
+    outcome = Answer.HOLDS if score <= NEAR else Answer.FAILS if score > FAR else Answer.UNDECIDED
     wanted = np.broadcast_to(np.asarray(expected, float), mean.shape)
     note = f"{score:.1f} standard errors, {draws} draws"
     return Check(
@@ -249,7 +240,7 @@ def frequency(title: str, successes: int, trials: int, claimed: float) -> Check:
     interval = stats.binomtest(successes, trials).proportion_ci(CONFIDENCE, method="exact")
     rate = successes / trials
     low, high = float(interval.low), float(interval.high)
-    outcome = Outcome.HOLDS if low >= claimed else Outcome.FAILS if high < claimed else Outcome.UNDECIDED
+    outcome = Answer.HOLDS if low >= claimed else Answer.FAILS if high < claimed else Answer.UNDECIDED
     note = f"{successes} of {trials}, interval [{low:.3f}, {high:.3f}]"
     slack = (rate - claimed) / max(rate, claimed, 1e-300)
     return Check(title, "bound", outcome, rate, claimed, slack, samples=trials, note=note)
@@ -272,7 +263,7 @@ def conclude(
     if not parts:
         raise ValueError("a statement needs at least one comparison")
     outcomes = [part.outcome for part in parts]
-    outcome = next((o for o in (Outcome.FAILS, Outcome.UNDECIDED) if o in outcomes), Outcome.HOLDS)
+    outcome = next((o for o in (Answer.FAILS, Answer.UNDECIDED) if o in outcomes), Answer.HOLDS)
     leaves = [leaf for part in parts for leaf in part.leaves()]
     # An exponent says more than an inequality with its constant; then what has the least room.
     worst = min(

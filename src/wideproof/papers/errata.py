@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import NamedTuple
 
-from wideproof.papers.check import Check, Outcome
+from wideproof.answers import Answer
+from wideproof.papers.check import Check
 from wideproof.papers.statement import PAPERS
 from wideproof.papers.study import Lab
 
@@ -21,7 +22,7 @@ class Decision(NamedTuple):
     @property
     def decided(self) -> bool:
         """Whether the printed form fails and the right one holds."""
-        return self.printed.outcome is Outcome.FAILS and self.right.outcome is Outcome.HOLDS
+        return self.printed.outcome is Answer.FAILS and self.right.outcome is Answer.HOLDS
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wideproof.papers.check import Check, Outcome
+from wideproof.answers import Answer
+from wideproof.papers.check import Check
 from wideproof.papers.parallel import measure_beside, measure_here
 from wideproof.papers.slopes import Slope
 from wideproof.papers.statement import Measured, Statement
@@ -29,13 +30,20 @@ class Findings:
         return tuple(one for one in self.measured if not one.as_expected)
 
     @property
+    def answer(self) -> Answer:
+        """Whether every statement came out as expected; undecided where one broke off."""
+        if any(one.broken for one in self.surprises):
+            return Answer.UNDECIDED
+        return Answer.of(not self.surprises)
+
+    @property
     def open(self) -> tuple[Measured, ...]:
         """Statements that do not hold: failed or undecided."""
-        return tuple(one for one in self.measured if one.check.outcome is not Outcome.HOLDS)
+        return tuple(one for one in self.measured if one.check.outcome is not Answer.HOLDS)
 
-    def counts(self, by: str = "paper") -> dict[str, Counter[Outcome]]:
+    def counts(self, by: str = "paper") -> dict[str, Counter[Answer]]:
         """Count outcomes by a column of the index: `paper`, `role`, `kind`, `check`."""
-        found: dict[str, Counter[Outcome]] = {}
+        found: dict[str, Counter[Answer]] = {}
         for one in self.measured:
             found.setdefault(getattr(one.statement, by), Counter())[one.check.outcome] += 1
         return found
@@ -44,7 +52,7 @@ class Findings:
         """Return everything as plain values, for JSON."""
         return {
             "study": self.study, "seed": self.seed, "seconds": self.seconds,
-            "counts": {paper: {o.value: found[o] for o in Outcome} for paper, found in self.counts().items()},
+            "counts": {paper: {o.value: found[o] for o in Answer} for paper, found in self.counts().items()},
             "statements": [
                 {**describe(one.statement), "as_expected": one.as_expected, "seconds": one.seconds, **_plain(one.check)}
                 for one in self.measured

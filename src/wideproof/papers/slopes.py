@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from wideproof.answers import Answer
+
 Sense = Literal["at most", "at least", "equal"]
 CONFIDENCE = 0.95
 LEAST_POINTS = 3
@@ -38,16 +40,16 @@ class Slope:
             f"printed {'' if self.sense == 'equal' else self.sense + ' '}{self.printed:g}"
         )
 
-    def verdict(self) -> bool | None:
-        """Return whether the exponent is as printed or better; None when the interval covers the limit."""
+    def verdict(self) -> Answer:
+        """Return whether the exponent is as printed or better; undecided when the interval covers the limit."""
         top, bottom = self.printed + self.allowance, self.printed - self.allowance
         above = self.low > top if self.sense != "at least" else False
         below = self.high < bottom if self.sense != "at most" else False
         if above or below:
-            return False
+            return Answer.FAILS
         inside_top = self.high <= top or self.sense == "at least"
         inside_bottom = self.low >= bottom or self.sense == "at most"
-        return True if inside_top and inside_bottom else None
+        return Answer.HOLDS if inside_top and inside_bottom else Answer.UNDECIDED
 
     def room(self) -> float:
         """Return how far the fitted exponent is from the nearest limit; positive inside."""

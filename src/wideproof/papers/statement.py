@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from importlib import import_module, resources
 from typing import Any, TypeVar, cast
 
+from wideproof.answers import Answer
 from wideproof.errors import InputError
-from wideproof.papers.check import Check, Kind, Outcome
+from wideproof.papers.check import Check, Kind
 from wideproof.papers.study import Lab
 
 PAPERS = ("zou2018", "du2019", "allenzhu2018", "frei2019")
@@ -46,7 +47,7 @@ class Statement:
     role: str
     check: str
     network: str
-    expected: Outcome
+    expected: Answer
     why: str
     erratum: str
     module: str
@@ -70,7 +71,7 @@ class Statement:
             check, broken = function(lab), False
         except Exception as error:  # one broken computation must not cost the other three hundred
             note = f"broke off with {type(error).__name__}: {error}"
-            check, broken = Check(self.title, cast("Kind", self.check), Outcome.UNDECIDED, note=note), True
+            check, broken = Check(self.title, cast("Kind", self.check), Answer.UNDECIDED, note=note), True
         return Measured(self, check, time.perf_counter() - start, broken)
 
 
@@ -88,9 +89,9 @@ class Measured:
         """Whether nothing fails that should hold, and nothing holds that is known to be false."""
         if self.broken:
             return False
-        surprise = {Outcome.FAILS: Outcome.HOLDS, Outcome.HOLDS: Outcome.FAILS, Outcome.UNDECIDED: None}
-        if self.statement.expected is Outcome.UNDECIDED:
-            return self.check.outcome is not Outcome.FAILS
+        surprise = {Answer.FAILS: Answer.HOLDS, Answer.HOLDS: Answer.FAILS, Answer.UNDECIDED: None}
+        if self.statement.expected is Answer.UNDECIDED:
+            return self.check.outcome is not Answer.FAILS
         return self.check.outcome is not surprise[self.statement.expected]
 
 
@@ -99,7 +100,7 @@ def index(paper: str) -> tuple[Statement, ...]:
     """Return the statements of one paper, in its order."""
     with resources.files("wideproof.papers").joinpath(paper, "statements.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return tuple(Statement(**{**row, "paper": paper, "expected": Outcome(row["expected"])}) for row in rows)
+    return tuple(Statement(**{**row, "paper": paper, "expected": Answer(row["expected"])}) for row in rows)
 
 
 def statements(wanted: str | None = None) -> tuple[Statement, ...]:
@@ -186,7 +187,7 @@ class Section:
 
 def told(
     paper: str, name: str, check: str, role: str, network: str, title: str, *, kind: str = "", module: str = "",
-    expected: Outcome = Outcome.HOLDS, why: str = "", erratum: str = "",
+    expected: Answer = Answer.HOLDS, why: str = "", erratum: str = "",
 ) -> None:  # fmt: skip
     """Register a statement; by itself, one that nothing can be computed for: a definition, or a step of a proof."""
     REGISTERED[paper][name] = Statement(
@@ -210,7 +211,7 @@ def misprint(erratum: str) -> Callable[[F], F]:
     return _saying(erratum=erratum)
 
 
-def comes_out(expected: Outcome, why: str) -> Callable[[F], F]:
+def comes_out(expected: Answer, why: str) -> Callable[[F], F]:
     """Note at a statement that a correct computation does not find it true, and why."""
     return _saying(expected=expected, why=why)
 

@@ -17,7 +17,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from wideproof.papers.check import Check, Outcome
+from wideproof.answers import Answer
+from wideproof.papers.check import Check
 from wideproof.papers.slopes import Slope
 
 FILE = "standard.json"
@@ -64,7 +65,7 @@ def _numbers(found: Mapping[str, Any]) -> str:
             slope["printed"], slope["sense"], slope["allowance"],
         )  # fmt: skip
     sides = {key: found.get(key) for key in ("left", "right", "constant")}
-    return Check(found["compared"], "bound", Outcome(found["outcome"]), slope=fitted, **cast("Any", sides)).numbers()
+    return Check(found["compared"], "bound", Answer(found["outcome"]), slope=fitted, **cast("Any", sides)).numbers()
 
 
 def _slope(slope: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wideproof.answers import Answer
 from wideproof.cards import card, grid
 from wideproof.data import AnyDataset, Conflicts, Dataset, SequenceDataset, conflicts, first_examples, prepare
 from wideproof.errors import InputError
@@ -53,11 +54,11 @@ class Plan:
     notes: tuple[str, ...]
 
     @property
-    def answer(self) -> bool | None:
-        """Whether there is a network to recommend; False if equal examples rule it out, None if undecided."""
+    def answer(self) -> Answer:
+        """Whether there is a network to recommend; it fails if equal examples rule it out."""
         if self.recommendation is not None:
-            return True
-        return False if self.conflicts.duplicate_groups or self.conflicts.pairs else None
+            return Answer.HOLDS
+        return Answer.FAILS if self.conflicts.duplicate_groups or self.conflicts.pairs else Answer.UNDECIDED
 
     def ranked(self, by: str = "steps") -> tuple[Row, ...]:
         """Return the rows by `"steps"` or by `"condition"` number, the undecided last.

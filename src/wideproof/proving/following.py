@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wideproof.answers import Answer
 from wideproof.certificates import (
     DENSE,
     Attempt,
@@ -54,6 +55,11 @@ class Followed:
     def proved(self) -> bool:
         """Whether the independent verifier confirmed the certificate."""
         return self.verdict is not None and self.verdict.answer == "proved"
+
+    @property
+    def answer(self) -> Answer:
+        """Whether it is proved; where it is not, nothing is decided."""
+        return Answer.HOLDS if self.proved else Answer.UNDECIDED
 
     @property
     def minimum(self) -> bool:

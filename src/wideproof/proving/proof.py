@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from wideproof.answers import Answer
 from wideproof.certificates import Attempt, Certificate, Polished, Start
 from wideproof.data import AnyDataset, Audit, Distinct, distinct
 from wideproof.networks import Network
@@ -124,9 +125,14 @@ class Proof:
         return proof_sentences.headline(self)
 
     @property
+    def answer(self) -> Answer:
+        """Whether it is proved; it fails where it is proved impossible."""
+        return Answer.HOLDS if self.proved else Answer.FAILS if self.impossible else Answer.UNDECIDED
+
+    @property
     def exit_code(self) -> int:
         """0 proved, 1 proved impossible, 2 neither."""
-        return 0 if self.proved else 1 if self.impossible else 2
+        return self.answer.exit_code
 
     @property
     def model(self) -> Predictor:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from wideproof.answers import Answer
 from wideproof.errors import InputError
-from wideproof.papers import Check, Findings, Outcome, Slope, index
+from wideproof.papers import Check, Findings, Slope, index
 from wideproof.report import check_words as words
 from wideproof.report.check_figures import slope_figure
 from wideproof.report.html import environment, inline_svg
@@ -43,7 +44,7 @@ def findings_html(found: Findings) -> str:
         for one in found.measured
     }
     template = environment().get_template("checks.html")
-    return template.render(found=found, words=words, figures=figures, Outcome=Outcome, versions=versions())
+    return template.render(found=found, words=words, figures=figures, Answer=Answer, versions=versions())
 
 
 def findings_markdown(found: Findings) -> str:
@@ -87,7 +88,7 @@ def _counts(found: Findings) -> list[tuple[str, ...]]:
     for key, outcomes in found.counts().items():
         every = index(key)
         sizes = (len(every), sum(row.checkable for row in every), sum(outcomes.values()))
-        rows.append((paper(key), *map(str, sizes), *(str(outcomes[o]) for o in Outcome)))
+        rows.append((paper(key), *map(str, sizes), *(str(outcomes[o]) for o in Answer)))
     return rows
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from wideproof.papers import PAPERS, Findings, Measured, Outcome, Statement, index
+from wideproof.answers import Answer
+from wideproof.papers import PAPERS, Findings, Measured, Statement, index
 
 ROLES = (
     "hypothesis", "setting", "initialization", "perturbation", "gradient", "smoothness", "convergence",
@@ -16,8 +17,8 @@ def headline(found: Findings) -> str:
     """Return the one sentence that sums the study up."""
     counted = Counter(one.check.outcome for one in found.measured)
     total, surprises = len(found.measured), len(found.surprises)
-    said = f"{counted[Outcome.HOLDS]} of {total} statements hold on real networks"
-    fails, undecided = counted[Outcome.FAILS], counted[Outcome.UNDECIDED]
+    said = f"{counted[Answer.HOLDS]} of {total} statements hold on real networks"
+    fails, undecided = counted[Answer.FAILS], counted[Answer.UNDECIDED]
     rest = [f"{fails} fail{'s' if fails == 1 else ''}"] if fails else []
     rest += [f"{undecided} {'is' if undecided == 1 else 'are'} undecided"] if undecided else []
     said += f", {' and '.join(rest)}" if rest else ""
@@ -26,7 +27,7 @@ def headline(found: Findings) -> str:
     return f"{said}; nothing fails that should hold."
 
 
-def matrix(found: Findings) -> list[tuple[str, list[Counter[Outcome]]]]:
+def matrix(found: Findings) -> list[tuple[str, list[Counter[Answer]]]]:
     """Return a row for each role and a cell for each paper of the study: how many came out how."""
     papers = [paper for paper in PAPERS if any(one.statement.paper == paper for one in found.measured)]
     rows = []
@@ -45,15 +46,15 @@ def papers_of(found: Findings) -> list[str]:
     return [paper for paper in PAPERS if any(one.statement.paper == paper for one in found.measured)]
 
 
-def cell(counted: Counter[Outcome]) -> str:
+def cell(counted: Counter[Answer]) -> str:
     """Return a cell of the matrix: how many hold, then failures (✗) and undecided ones (?).
 
     Examples
     --------
-    >>> cell(Counter({Outcome.HOLDS: 12, Outcome.FAILS: 1}))
+    >>> cell(Counter({Answer.HOLDS: 12, Answer.FAILS: 1}))
     '12 ✓ 1 ✗'
     """
-    marks = ((Outcome.HOLDS, "✓"), (Outcome.FAILS, "✗"), (Outcome.UNDECIDED, "?"))
+    marks = ((Answer.HOLDS, "✓"), (Answer.FAILS, "✗"), (Answer.UNDECIDED, "?"))
     return " ".join(f"{counted[outcome]} {mark}" for outcome, mark in marks if counted[outcome])
 
 

@@ -126,11 +126,12 @@ def _proof_scale(work: Work, start: Literal["doubled", "positive"]) -> float:
 
 
 def _statement(name: str, work: Work) -> float:
-    from wideproof.papers import Outcome, laboratory, statements
+    from wideproof.answers import Answer
+    from wideproof.papers import laboratory, statements
 
     (statement,) = (one for one in statements(name) if one.name == name)
     outcome = statement.measure(laboratory(statement.paper, "quick", work.recipe.seed)).check.outcome
-    return {Outcome.HOLDS: 1.0, Outcome.FAILS: 0.0}.get(outcome, np.nan)
+    return {Answer.HOLDS: 1.0, Answer.FAILS: 0.0}.get(outcome, np.nan)
 
 
 MEASURES: dict[str, Measure] = {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wideproof.answers import Answer
 from wideproof.cards import card, line
 from wideproof.data import AnyDataset, pack, unpack
 from wideproof.errors import InputError
@@ -88,14 +89,14 @@ class Run:
         return Ending[self.status.name].value
 
     @property
-    def succeeded(self) -> bool | None:
-        """Whether it reached what was asked for; `None` if nothing was asked or it was interrupted."""
+    def succeeded(self) -> Answer:
+        """Whether it reached what was asked for; undecided if nothing was asked or it was interrupted."""
         if self.status in (Status.TARGET, Status.ZERO_ERROR):
-            return True
+            return Answer.HOLDS
         if self.status is Status.DIVERGED:
-            return False
+            return Answer.FAILS
         asked = self.recipe.target_loss is not None or self.recipe.stop_at_zero_error
-        return False if asked and self.status is Status.LIMIT else None
+        return Answer.FAILS if asked and self.status is Status.LIMIT else Answer.UNDECIDED
 
     @property
     def advice(self) -> str:
@@ -105,7 +106,7 @@ class Run:
                 f"the loss left all bounds at step {self.step} with step size {self.step_size:.3g}: "
                 f"use {self.smaller_step_size():.2g}, or the rule 'safe'"
             )
-        if self.succeeded is False:
+        if self.succeeded is Answer.FAILS:
             return (
                 f"the loss is {self.loss:.3g} after {self.step} steps: allow more steps, or a better prepared data set"
             )

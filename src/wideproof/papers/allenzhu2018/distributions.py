@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from wideproof.papers.check import Check, Outcome
+from wideproof.answers import Answer
+from wideproof.papers.check import Check
 from wideproof.papers.slopes import fit_slope
 
 LIKELY, UNLIKELY = 1e-3, 1e-7  # p-values: above, draws fit their law; below, they do not
@@ -27,10 +28,10 @@ def fits(title: str, draws: ArrayLike, cdf: Callable[[np.ndarray], np.ndarray]) 
     """
     sample = np.asarray(draws, float).ravel()
     if sample.size < 100 or not np.isfinite(sample).all():
-        return Check(title, "exact", Outcome.UNDECIDED, samples=sample.size, note="too few draws, or not finite")
+        return Check(title, "exact", Answer.UNDECIDED, samples=sample.size, note="too few draws, or not finite")
     found = stats.kstest(sample, cdf)
     p = float(found.pvalue)
-    outcome = Outcome.HOLDS if p >= LIKELY else Outcome.FAILS if p < UNLIKELY else Outcome.UNDECIDED
+    outcome = Answer.HOLDS if p >= LIKELY else Answer.FAILS if p < UNLIKELY else Answer.UNDECIDED
     note = f"Kolmogorov-Smirnov distance {found.statistic:.2g}, p = {p:.2g}"
     return Check(title, "exact", outcome, p, LIKELY, p - LIKELY, samples=sample.size, note=note)
 
@@ -106,11 +107,11 @@ def eventually(title: str, variable: str, x: ArrayLike, ratios: ArrayLike) -> Ch
     last = float(rows[:, -1].max())
     slope = fit_slope(variable, points, rows, 0.0)
     if slope is None:
-        return Check(title, "bound", Outcome.UNDECIDED, samples=rows.size, note="no trend can be fitted")
+        return Check(title, "bound", Answer.UNDECIDED, samples=rows.size, note="no trend can be fitted")
     if last < 1:
-        return Check(title, "bound", Outcome.HOLDS, last, 1.0, 1 - last, last, samples=rows.size)
+        return Check(title, "bound", Answer.HOLDS, last, 1.0, 1 - last, last, samples=rows.size)
     if slope.high >= 0:
-        return Check(title, "bound", Outcome.FAILS, last, 1.0, 1 - last, last, samples=rows.size)
+        return Check(title, "bound", Answer.FAILS, last, 1.0, 1 - last, last, samples=rows.size)
     reach = points[-1] * float(np.exp(np.log(rows[:, -1].mean()) / -slope.value))
     note = f"falls like {variable}^{slope.value:.2f}: below 1 from about {variable} = {reach:.2g} on"
-    return Check(title, "bound", Outcome.UNDECIDED, last, 1.0, 1 - last, last, samples=rows.size, note=note)
+    return Check(title, "bound", Answer.UNDECIDED, last, 1.0, 1 - last, last, samples=rows.size, note=note)

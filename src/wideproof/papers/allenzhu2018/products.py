@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from wideproof.answers import Answer
 from wideproof.monitors import sparse_form, top_norms
 from wideproof.monitors.recurrent import Unrolled
 from wideproof.papers.allenzhu2018.distributions import eventually, rectified_tail
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.oracles import product_limit
-from wideproof.papers.check import Check, Outcome, agrees, at_most, conclude, frequency, scales
+from wideproof.papers.check import Check, agrees, at_most, conclude, frequency, scales
 from wideproof.papers.statement import Section, comes_out, misprint
 
 statement = Section("initialization", "rnn")
@@ -74,7 +75,7 @@ def lemma_b_11(lab: Lab) -> Check:
 
 @statement("Conjecture that products of masks and W have norm O(1), whatever the length", "oracle")
 @comes_out(
-    Outcome.FAILS,
+    Answer.FAILS,
     "norms of W(DW)^k grow from 4.1 to 9.2 for k = 1 to 8 (exponent 0.39 [0.27, 0.50]) and agree with free "
     "probability's limit, which grows like the root of the length: evidence, not a proof, since the network's "
     "masks depend on W",
@@ -170,7 +171,7 @@ def lemma_b_14(lab: Lab) -> Check:
 
 @statement("Products between s²m^(2/3)-sparse vectors: at most s·log m/m^(1/6)", "bound")
 @comes_out(
-    Outcome.UNDECIDED,
+    Answer.UNDECIDED,
     "below a few thousand units the constant 1 is too small: at m = 1024 a form of 1.2 times the bound is "
     "found; the ratio falls like m^(-0.17) and would pass 1 near m = 2600, and the supremum is only known "
     "from below",

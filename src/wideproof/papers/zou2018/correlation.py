@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from wideproof.answers import Answer
 from wideproof.data import Dataset
 from wideproof.monitors.relu import ReLUPass
-from wideproof.papers.check import Check, Outcome, at_least, conclude, frequency, identity
+from wideproof.papers.check import Check, at_least, conclude, frequency, identity
 from wideproof.papers.statement import Section, comes_out, misprint
 from wideproof.papers.zou2018 import starts
 from wideproof.papers.zou2018.lab import Lab, look
@@ -49,7 +50,7 @@ FALSE_BASE = "x_iᵀx_i' >= 2μ² - 1 is all that Assumption 3.4 gives; the indu
 
 @statement("Claim that normalized outputs have inner products at least μ²(1 − log2/(2L))^l", "bound")
 @comes_out(
-    Outcome.FAILS,
+    Answer.FAILS,
     "false as printed: two inputs with μ = 0.3 and opposite other coordinates have normalized inner product "
     "0.02 after one layer, where 0.059 is claimed",
 )
@@ -64,7 +65,7 @@ def lemma_a_12(lab: Lab) -> Check:
 
 @statement("Claim that normalized outputs have inner products at least μ²/2", "bound")
 @comes_out(
-    Outcome.FAILS,
+    Answer.FAILS,
     "false as printed: two inputs with μ = 0.3 and opposite other coordinates have normalized inner product "
     "0.02 after one layer, where 0.045 is claimed",
 )
