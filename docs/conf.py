@@ -4,6 +4,9 @@ import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 
+from pygments.lexers.shell import BashLexer
+from sphinx.application import Sphinx
+
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "Wideproof"
@@ -34,3 +37,8 @@ html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"sidebar_hide_name": False, "navigation_with_keys": True}
 pygments_style, pygments_dark_style = "tango", "monokai"
+
+
+def setup(app: Sphinx) -> None:
+    """Show commands as a shell's: without a prompt, Pygments takes the lines of a console for output."""
+    app.add_lexer("console", BashLexer)

@@ -71,7 +71,7 @@ def page(path: Path, script: str, printed: list[str], drawn: list[list[str]]) ->
     head, *rest = cells(script)
     heading, _, opening = head.text.partition("\n")
     parts = [f"# {heading.removeprefix('# ')}\n\n{summary(script)}\n"]
-    parts += [f"{{download}}`{path.name} <../../examples/{path.name}>`\n", opening.strip() + "\n"]
+    parts += [f"{{download}}`Download {path.name} <../../examples/{path.name}>`\n", opening.strip() + "\n"]
     for cell, text, figures in zip(rest, printed[1:], drawn[1:], strict=True):
         parts.append(cell.text + "\n" if cell.prose else f"```{{code-block}} python\n{cell.text}\n```\n")
         if text.strip():

@@ -45,7 +45,7 @@ left.axhline(1e-3 * first, color="0.5", lw=0.8, ls=":", label="a thousandth of t
 left.set(xlabel="step", ylabel="half the sum of squares", title="digits 0 and 1, row by row: width 256")
 left.grid(alpha=0.25)
 left.legend(frameon=False)
-shown = right.imshow(change, cmap="magma_r", aspect="auto")
+shown = right.imshow(change, cmap="Blues", aspect="auto")
 figure.colorbar(shown, ax=right, label="change of the output")
 right.set(xlabel="time step", ylabel="example", title="what training changed, by time step")
 right.set_xticks(range(8), [str(step) for step in range(1, 9)])

@@ -82,6 +82,15 @@ def test_every_page_is_in_the_navigation():
     assert missing == []
 
 
+def test_every_command_is_on_the_page_of_the_command_line():
+    from wideproof.cli import PANELS
+
+    text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+    table = "\n".join(line for line in text.splitlines() if line.startswith("| `wideproof "))
+    names = [name for commands in PANELS.values() for name in commands]
+    assert [name for name in names if not re.search(rf"`(wideproof )?{name}\b", table)] == []
+
+
 def test_every_word_of_the_glossary_is_linked_from_a_page_and_stands_in_order():
     glossary = ROOT / "docs" / "reference" / "glossary.md"
     words = re.findall(r"^### (.+)$", glossary.read_text(encoding="utf-8"), re.MULTILINE)

@@ -2,10 +2,13 @@
 
 import re
 
+from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 
 _BLOCK = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 _INLINE = re.compile(r"(?<![\w$])\$([^$\n]+(?:\n[^$\n]+)?)\$(?!\w)")
+_LONG = "jaxlib._jax.Array"
 _LINK = re.compile(r"\[([^\]]+)\]\((https?://[^)]+)\)")
 
 
@@ -30,10 +33,22 @@ def _indented(found: re.Match[str], text: str) -> str:
 
 
 def _process(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    if what == "attribute" and re.fullmatch(r"Alias for field number \d+", "\n".join(lines).strip()):
+        lines.clear()  # what Python says of every field of a named tuple
+        return
     lines[:] = rewritten("\n".join(lines)).split("\n")
+
+
+def _shorten(app: Sphinx, document: nodes.document) -> None:
+    """Write types of JAX by the name that people import."""
+    for node in document.findall(addnodes.desc_signature):
+        for text in list(node.findall(nodes.Text)):
+            if _LONG in text:
+                text.parent.replace(text, nodes.Text(text.replace(_LONG, "Array")))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Rewrite before the sections are read."""
     app.connect("autodoc-process-docstring", _process, priority=100)
+    app.connect("doctree-read", _shorten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
