@@ -33,6 +33,7 @@ from wideproof.certificates.passes import Pass, run
 from wideproof.certificates.tangents import Tangents, operator_norms, tangents_of
 from wideproof.kernels.cholesky import UNIT
 from wideproof.networks import Graph, Read, Term
+from wideproof.precision import double
 
 CHUNK = 1 << 24  # entries of a Jacobian held at a time
 DENSE = 1200  # rows of a Jacobian whose Gram matrix has radii; of more, one bound, or the part by a wide read-out alone
@@ -261,6 +262,7 @@ def measure(
     )
 
 
+@double
 def _ends_of_many(
     passed: Pass, weigh: Callable[[Ball, int], Ball], constant: bool, tracked: bool
 ) -> tuple[Ball, float, float, float]:
