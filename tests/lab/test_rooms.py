@@ -314,12 +314,10 @@ class TestPapers:
         documented = (Path(__file__).parents[2] / "docs" / "theory" / "statements.md").read_text(encoding="utf-8")
         of_all = [(row["name"], row["outcome"]) for row in rows.values() if row["checkable"]]
         assert None not in dict(of_all).values()
-        counted = {kind: sum(outcome == kind for _, outcome in of_all) for kind in ("holds", "fails", "undecided")}
-        said = re.search(
-            r"(\d+) of 301 statements hold on real networks, (\d+) fail and (\d+) are undecided", documented
-        )
+        counted = [sum(outcome == kind for _, outcome in of_all) for kind in ("holds", "fails", "undecided")]
+        said = re.search(r"^\| 0 \| (\d+) \| (\d+) \| (\d+) \|", documented, re.M)  # seed 0
         assert said is not None
-        assert tuple(counted.values()) == tuple(map(int, said.groups()))
+        assert counted == [int(number) for number in said.groups()]
 
     def test_one_statement(self, client):
         found = client.get("/rooms/papers/zou2018.lemma_a_12").json()

@@ -1,6 +1,8 @@
 """Pages of a study: the verdict first, every statement with its command, reasons for what does not hold."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -9,8 +11,9 @@ from wideproof.answers import Answer
 from wideproof.errors import InputError
 from wideproof.papers.check import conclude
 from wideproof.papers.statement import statements
+from wideproof.papers.stored import joined, stored
 from wideproof.report import check_words as words
-from wideproof.report.check_pages import findings_html, findings_markdown, save_findings
+from wideproof.report.check_pages import findings_html, findings_markdown, save_findings, study_markdown
 
 FOUND = made(conclude(GOOD, FITTED, hypotheses=[OPEN], assumptions=["C <b> = 1"]), BAD, OPEN)
 
@@ -47,10 +50,46 @@ def test_html_is_whole_and_needs_nothing_else():
 def test_markdown_counts_and_explains():
     page = findings_markdown(FOUND)
     assert words.headline(FOUND) in page
-    assert "| Zou et al. 2018 | 84 | 78 | 3 | 1 | 1 | 1 |" in page
+    assert "| 0 | 1 | 1 | 1 | 1 |" in page
+    assert "| Zou et al. 2018 | 84 | 78 | 3 | 1 |" in page
     assert page.count(f"`{FOUND.measured[1].statement.name}`") == 1
     widths = {line.count("|") - line.count("\\|") for line in page.splitlines() if line.startswith("| `zou2018.")}
-    assert widths == {5}
+    assert widths == {6}
+
+
+def test_outcomes_by_seed():
+    other = replace(made(conclude(OPEN, GOOD, note="few draws"), BAD, GOOD), seed=7)
+    kept = joined([FOUND.to_dict(), other.to_dict()])
+    names = [one.statement.name for one in FOUND.measured]
+    assert [kept["statements"][name]["by_seed"] for name in names] == [
+        ["holds", "undecided"], ["fails", "fails"], ["undecided", "holds"],
+    ]  # fmt: skip
+    page = study_markdown(kept, "made", [one.statement for one in FOUND.measured])
+    assert page.splitlines()[2] == (
+        "0 of 3 statements hold on real networks with every seed, 1 fails and 2 are undecided with a seed; "
+        "1 of them not as expected."
+    )
+    assert "| 0 | 1 | 1 | 1 | 1 |" in page
+    assert "| 7 | 1 | 1 | 1 | 1 |" in page
+    assert f"| `{names[0]}` | undecided | 7 | w; a tie within rounding; few draws | 2 against 2," in page
+    assert f"| `{names[1]}` | fails | 0, 7 |" in page
+    assert f"| `{names[2]}` | undecided | 0 |" in page
+    first, last = (name.partition(".")[2] for name in (names[0], names[2]))
+    assert f"| `{first}` | bound | holds, undecided |" in page
+    assert f"| `{last}` | bound | undecided, holds |" in page
+
+
+def test_different_studies_are_not_joined():
+    with pytest.raises(InputError, match="the same statements"):
+        joined([FOUND.to_dict(), made(GOOD).to_dict()])
+    with pytest.raises(InputError, match="the same size"):
+        joined([FOUND.to_dict(), replace(FOUND, study="deep").to_dict()])
+
+
+def test_the_page_of_statements_is_what_is_stored():
+    page = (Path(__file__).parents[2] / "docs/theory/statements.md").read_text(encoding="utf-8")
+    assert page == study_markdown(stored(), "python tools/statements.py FOLDER"), "`python tools/statements.py` does it"
+    assert list(stored()["statements"]) == [one.name for one in statements()]
 
 
 def test_headline():

@@ -196,6 +196,7 @@ def _show(console: Console, found: Findings) -> None:
     console.print(table)
     for one in found.open:
         mark = "" if one.as_expected else "UNEXPECTED "
-        console.print(f"\n{mark}{one.check.outcome} {one.statement.name}: {words.reason(one)}", markup=False)
+        why = words.reason(one.statement, one.check.note)
+        console.print(f"\n{mark}{one.check.outcome} {one.statement.name}: {why}", markup=False)
     console.print(f"\n{words.headline(found)}", style="bold", markup=False)
     console.print(f"Study {found.study}, {found.seconds:.1f} seconds.", markup=False)

@@ -146,5 +146,5 @@ def described(one: Statement, *, whole: bool) -> dict[str, Any]:
     }  # fmt: skip
     if whole:
         more = {"part": one.part, "network": one.network, "paper_title": paper(one.paper), "found": found}
-        row |= {**more, "study": stored()["study"], "seed": stored()["seed"]}
+        row |= {**more, "study": stored()["study"], "seed": stored()["seeds"][0]}
     return row

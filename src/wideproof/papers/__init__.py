@@ -21,6 +21,8 @@ from wideproof.papers.statement import Statement as Statement
 from wideproof.papers.statement import index as index
 from wideproof.papers.statement import laboratory as laboratory
 from wideproof.papers.statement import statements as statements
+from wideproof.papers.stored import joined as joined
+from wideproof.papers.stored import save_study as save_study
 from wideproof.papers.stored import shortened as shortened
 from wideproof.papers.stored import stored as stored
 from wideproof.papers.study import SIZES as SIZES

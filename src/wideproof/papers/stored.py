@@ -1,15 +1,13 @@
-"""What the standard study found, as it comes with this package, and the short form in which it is kept.
+"""What the standard study found with several seeds, as it comes with this package, and the short form of it.
 
-`wideproof check --study standard --json > found.json` makes it anew, and then `python -m wideproof.papers.stored
-found.json` writes `standard.json`.
+`tools/statements.py` measures it anew and writes `standard.json`.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -18,8 +16,10 @@ from typing import Any, cast
 import numpy as np
 
 from wideproof.answers import Answer
+from wideproof.errors import InputError
 from wideproof.papers.check import Check
 from wideproof.papers.slopes import Slope
+from wideproof.storage import write_bytes
 
 FILE = "standard.json"
 DIGITS = 3  # of measured values
@@ -27,7 +27,7 @@ DIGITS = 3  # of measured values
 
 @cache
 def stored() -> dict[str, Any]:
-    """Return the study, its seed, and for each statement what was found, in the short form.
+    """Return the study, its seeds, and for each statement what was found, as `joined` puts it together.
 
     >>> stored()["statements"]["zou2018.lemma_a_12"]["outcome"]
     'fails'
@@ -77,16 +77,34 @@ def _short(value: float) -> float:
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else value
 
 
-def main(arguments: list[str]) -> None:
-    """Write the study that `wideproof check --json` printed next to this module."""
-    found = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    rows = {f"{one['paper']}.{one['id']}": shortened(one) for one in found["statements"]}
-    for row in rows.values():  # statements share what they measure, so that the seconds of one say little
-        row.pop("seconds", None)
-    kept = {"study": found["study"], "seed": found["seed"], "statements": rows}
+def joined(studies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return studies that differ in the seed only (`Findings.to_dict`) as one: the first in the short form.
+
+    Beside it stand for every statement the outcomes `by_seed`, and under `others` what was found with the seeds whose
+    outcome is another one.
+    """
+    first = studies[0]
+    names = [f"{one['paper']}.{one['id']}" for one in first["statements"]]
+    for study in studies:
+        if study["study"] != first["study"] or [f"{o['paper']}.{o['id']}" for o in study["statements"]] != names:
+            raise InputError("studies are joined where they have the same size and the same statements")
+    rows = {}
+    for name, *found in zip(names, *(study["statements"] for study in studies), strict=True):
+        kept = [shortened(one) for one in found]
+        for row in kept:  # statements share what they measure, so that the seconds of one say little
+            row.pop("seconds", None)
+        others = {
+            str(study["seed"]): {key: row.get(key, "") for key in ("outcome", "numbers", "note")}
+            for study, row in zip(studies, kept, strict=True)
+            if row["outcome"] != kept[0]["outcome"]
+        }
+        rows[name] = {**kept[0], "by_seed": [row["outcome"] for row in kept], **({"others": others} if others else {})}
+        rows[name]["as_expected"] = all(row.get("as_expected", False) for row in kept)
+    seeds, seconds = ([study[key] for study in studies] for key in ("seed", "seconds"))
+    return {"study": first["study"], "seeds": seeds, "seconds": seconds, "statements": rows}
+
+
+def save_study(kept: Mapping[str, Any], path: Path) -> None:
+    """Write what `joined` returned, one line for every comparison."""
     text = json.dumps(kept, ensure_ascii=False, separators=(",", ":")).replace('"compared"', '\n"compared"')
-    (Path(__file__).parent / FILE).write_text(text + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    write_bytes(path, (text + "\n").encode())

@@ -6,6 +6,7 @@ from wideproof.doors import lazily as _lazily
 from wideproof.report.check_pages import errata_markdown as errata_markdown
 from wideproof.report.check_pages import require_page_path as require_page_path
 from wideproof.report.check_pages import save_findings as save_findings
+from wideproof.report.check_pages import study_markdown as study_markdown
 from wideproof.report.figures import condition_figure as condition_figure
 from wideproof.report.figures import loss_figure as loss_figure
 from wideproof.report.figures import require_figure_path as require_figure_path

@@ -8,7 +8,7 @@ from typing import Any
 
 from wideproof.answers import Answer
 from wideproof.errors import InputError
-from wideproof.papers import Check, Findings, Slope, index
+from wideproof.papers import Check, Findings, Slope, Statement, index, joined, statements
 from wideproof.report import check_words as words
 from wideproof.report.check_figures import slope_figure
 from wideproof.report.html import environment, inline_svg
@@ -49,22 +49,33 @@ def findings_html(found: Findings) -> str:
 
 def findings_markdown(found: Findings) -> str:
     """Return counts, everything that does not hold with its reason, and the table of all statements."""
-    command = f"wideproof check --study {found.study} --report docs/theory/statements.md"
-    lines = ["# Statements", "", words.headline(found), ""]
-    lines += [f"Study `{found.study}`, seed {found.seed}, {found.seconds:.0f} seconds. Made by `{command}`.", ""]
-    lines += _table("paper, statements, checkable, implemented, hold, fail, undecided", _counts(found))
-    wrong = [
-        (f"`{one.statement.name}`", one.check.outcome, words.reason(one), one.check.numbers()) for one in found.open
-    ]
-    lines += ["## What does not hold, and why", ""]
-    lines += _table("statement, outcome, why, measured", wrong)
-    for key in words.papers_of(found):
-        rows = [
-            (f"`{row.id}`", row.check, one.check.outcome, row.title, one.check.numbers())
-            for one in found.measured
-            if (row := one.statement).paper == key
+    command = f"wideproof check --study {found.study} --report page.md"
+    return study_markdown(joined([found.to_dict()]), command, [one.statement for one in found.measured])
+
+
+def study_markdown(kept: Mapping[str, Any], command: str, rows: Sequence[Statement] | None = None) -> str:
+    """Return the page of a study that was measured with one seed or with several (`joined`)."""
+    rows = statements() if rows is None else rows
+    seeds, found = kept["seeds"], kept["statements"]
+    lines = ["# Statements", "", words.by_seed(kept), ""]
+    lines += [f"Study `{kept['study']}`. Made by `{command}`.", ""]
+    counts = [[found[row.name]["by_seed"][k] for row in rows] for k in range(len(seeds))]
+    lines += _table("seed, hold, fail, undecided, seconds", [
+        (str(seed), *(str(outcomes.count(o)) for o in Answer), f"{seconds:.0f}")
+        for seed, outcomes, seconds in zip(seeds, counts, kept["seconds"], strict=True)
+    ])  # fmt: skip
+    keys = list(dict.fromkeys(row.paper for row in rows))
+    head = "paper, statements, checkable, measured" + "".join(f", hold{_with(seed, seeds)}" for seed in seeds)
+    lines += _table(head, [_counts(key, rows, found) for key in keys])
+    lines += ["## What does not hold, and why", "", *_open(rows, kept)]
+    for key in keys:
+        table = [
+            (f"`{row.id}`", row.check, _said(found[row.name]), row.title, found[row.name]["numbers"])
+            for row in rows
+            if row.paper == key
         ]
-        lines += [f"## {paper(key)}", "", *_table("statement, check, outcome, what it says, measured", rows)]
+        head = f"statement, check, outcome, what it says, measured{_with(seeds[0], seeds)}"
+        lines += [f"## {paper(key)}", "", *_table(head, table)]
         lines += [f"Nothing to compute by itself: {', '.join(f'`{row.id}`' for row in words.missing(key))}.", ""]
     return "\n".join(lines)
 
@@ -83,13 +94,36 @@ def errata_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _counts(found: Findings) -> list[tuple[str, ...]]:
-    rows = []
-    for key, outcomes in found.counts().items():
-        every = index(key)
-        sizes = (len(every), sum(row.checkable for row in every), sum(outcomes.values()))
-        rows.append((paper(key), *map(str, sizes), *(str(outcomes[o]) for o in Answer)))
-    return rows
+def _with(seed: int, seeds: Sequence[int]) -> str:
+    return f" with seed {seed}" if len(seeds) > 1 else ""
+
+
+def _said(found: Mapping[str, Any]) -> str:
+    """Return the outcome, or all of them where it depends on the seed."""
+    outcomes = found["by_seed"]
+    return outcomes[0] if len(set(outcomes)) == 1 else ", ".join(outcomes)
+
+
+def _open(rows: Sequence[Statement], kept: Mapping[str, Any]) -> list[str]:
+    """Return the table of what fails or is undecided with one seed or more: a line for every outcome."""
+    lines = []
+    for row in rows:
+        one = kept["statements"][row.name]
+        seeds: dict[str, list[str]] = {}
+        for seed, outcome in zip(kept["seeds"], one["by_seed"], strict=True):
+            seeds.setdefault(outcome, []).append(str(seed))
+        for outcome, which in seeds.items():
+            if outcome != Answer.HOLDS:
+                found = one if outcome == one["outcome"] else one["others"][which[0]]
+                why = words.reason(row, found.get("note", ""))
+                lines.append((f"`{row.name}`", outcome, ", ".join(which), why, found["numbers"]))
+    return _table("statement, outcome, seeds, why, measured", lines)
+
+
+def _counts(key: str, rows: Sequence[Statement], found: Mapping[str, Any]) -> tuple[str, ...]:
+    every, own = index(key), [found[row.name]["by_seed"] for row in rows if row.paper == key]
+    sizes = (len(every), sum(row.checkable for row in every), len(own))
+    return (paper(key), *map(str, sizes), *(str(list(column).count("holds")) for column in zip(*own, strict=True)))
 
 
 def _table(header: str, rows: Sequence[Sequence[str]]) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from wideproof.answers import Answer
 from wideproof.papers import PAPERS, Findings, Measured, Statement, index
@@ -16,15 +18,33 @@ ROLES = (
 def headline(found: Findings) -> str:
     """Return the one sentence that sums the study up."""
     counted = Counter(one.check.outcome for one in found.measured)
-    total, surprises = len(found.measured), len(found.surprises)
-    said = f"{counted[Answer.HOLDS]} of {total} statements hold on real networks"
-    fails, undecided = counted[Answer.FAILS], counted[Answer.UNDECIDED]
+    return _summed(counted, "hold on real networks", "undecided", len(found.surprises))
+
+
+def by_seed(kept: Mapping[str, Any]) -> str:
+    """Return the one sentence that sums a study with one seed or several up (`joined`): what holds with all of them.
+
+    Examples
+    --------
+    >>> one = {"by_seed": ["holds", "undecided"], "as_expected": True}
+    >>> by_seed({"seeds": [0, 1], "statements": {"zou2018.lemma_a_1": one}}).partition(";")[0]
+    '0 of 1 statements hold on real networks with every seed, 1 is undecided with a seed'
+    """
+    rows = list(kept["statements"].values())
+    counted = Counter(Answer.joined(map(Answer, row["by_seed"])) for row in rows)
+    several = len(kept["seeds"]) > 1
+    said = "hold on real networks" + (" with every seed" if several else "")
+    surprises = sum(not row["as_expected"] for row in rows)
+    return _summed(counted, said, "undecided" + (" with a seed" if several else ""), surprises)
+
+
+def _summed(counted: Counter[Answer], hold: str, undecided: str, surprises: int) -> str:
+    said = f"{counted[Answer.HOLDS]} of {counted.total()} statements {hold}"
+    fails, open_ = counted[Answer.FAILS], counted[Answer.UNDECIDED]
     rest = [f"{fails} fail{'s' if fails == 1 else ''}"] if fails else []
-    rest += [f"{undecided} {'is' if undecided == 1 else 'are'} undecided"] if undecided else []
+    rest += [f"{open_} {'is' if open_ == 1 else 'are'} {undecided}"] if open_ else []
     said += f", {' and '.join(rest)}" if rest else ""
-    if surprises:
-        return f"{said}; {surprises} of them not as expected."
-    return f"{said}; nothing fails that should hold."
+    return f"{said}; {surprises} of them not as expected." if surprises else f"{said}; nothing fails that should hold."
 
 
 def matrix(found: Findings) -> list[tuple[str, list[Counter[Answer]]]]:
@@ -58,10 +78,9 @@ def cell(counted: Counter[Answer]) -> str:
     return " ".join(f"{counted[outcome]} {mark}" for outcome, mark in marks if counted[outcome])
 
 
-def reason(one: Measured) -> str:
+def reason(statement: Statement, note: str) -> str:
     """Return why a statement does not hold: what the index knows, and what this study measured."""
-    parts = [one.statement.why, one.check.note if one.check.note not in one.statement.why else ""]
-    return "; ".join(part for part in parts if part)
+    return "; ".join(part for part in (statement.why, "" if note in statement.why else note) if part)
 
 
 def spoken(statement: Statement) -> str:
