@@ -117,6 +117,18 @@ def test_a_wrong_function_in_several_runs_and_large_ones_is_named(problem, monke
         train(problem[0], problem[1], Recipe(steps=3))
 
 
+@pytest.mark.parametrize("place", [-6, -4, -2, 0, 2, 4])
+def test_a_function_that_is_wrong_anywhere_is_named(place, monkeypatch):
+    """Wrong on a quarter only, on either side of 0 and far from it."""
+
+    def wrong(z):
+        return np.where(np.abs(z - place) < 0.25, 0.5, 0.0) + np.arctan(z)
+
+    monkeypatch.setitem(machine.ELEMENTWISE, "atan", wrong)
+    with pytest.raises(MachineError, match="compiled arctan is wrong by"):
+        machine.require_function(get_activation("arctan"))
+
+
 @pytest.mark.usefixtures("wrong_arctan")
 def test_a_wrong_function_in_gram_matrices_is_named(problem):
     network, data = problem

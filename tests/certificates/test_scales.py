@@ -87,6 +87,11 @@ def test_the_search_stops_at_its_ends():
     assert str(found) == "no proof before training at width 64 up to output scale 2"
 
 
+def test_only_the_scale_one_may_be_tried():
+    found = scale_needed(hidden(64), DATA, smallest=1.0, largest=1.0, level="float64")
+    assert [one.scale for one in found.tried] == [1.0]
+
+
 def test_a_singular_gram_matrix_is_refused_at_once():
     """No scale helps: one attempt is enough."""
     x = sphere(4, 6, 0)

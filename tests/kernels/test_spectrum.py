@@ -123,6 +123,14 @@ def test_lanczos_agrees_with_dense(rng):
     assert lanczos.positive_definite
 
 
+def test_lanczos_needs_three_examples():
+    for n, method in ((2, "dense"), (3, "lanczos")):
+        found = spectrum(np.diag(np.arange(1.0, n + 1)), method="lanczos")
+        assert found.method == method
+        assert covers(found.smallest, 1.0)
+        assert covers(found.largest, n)
+
+
 def test_lanczos_proves_a_small_eigenvalue(rng):
     """Far below what the residual of an unconverged Lanczos vector of A itself could tell."""
     a = with_spectrum(np.concatenate([[1e-8], np.geomspace(1e-6, 1, 299)]), rng)

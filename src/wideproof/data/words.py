@@ -23,8 +23,8 @@ def plain(text: object) -> str:
 def shown(field: object) -> str:
     r"""Return the beginning of a field on one line, for a message.
 
-    >>> shown("two\nlines")
-    'two lines'
+    >>> shown("two\nlines"), len(shown("x" * 41))
+    ('two lines', 40)
     """
     return plain(" ".join(str(field).split()))[:40]
 
