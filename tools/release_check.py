@@ -67,13 +67,21 @@ def stated_version() -> str:
     """Return the version, which must be the same wherever it is written."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     for name, pattern in {
-        "CITATION.cff": rf"^version: {re.escape(version)}$",
         "CHANGELOG.md": rf"\A[^[]*\[[^#]*## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$",
+        "CITATION.cff": rf"^version: {re.escape(version)}\ndate-released: {day(version)}$",
         "README.md": rf"^Version {re.escape(version.rpartition('.')[0])}\b",
     }.items():
         if not re.search(pattern, (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE):
             sys.exit(f"{name} does not say version {version}.")
     return version
+
+
+def day(version: str) -> str:
+    """Return the day that the changelog gives a version."""
+    found = re.search(
+        rf"^## \[{re.escape(version)}\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M
+    )
+    return found[1] if found else "a day that CHANGELOG.md does not give"
 
 
 def built(folder: Path, version: str) -> tuple[Path, Path]:
