@@ -191,13 +191,53 @@ def limits() -> str:
     return text + "\n" + table(["n", "seconds", "GB"], growth)
 
 
+def dynamics() -> str:
+    """Predicted training curves against real ones."""
+    found = read("dynamics-h200.json")
+    widths = sorted({row["width"] for row in found["rows"] if "width" in row})
+    off = {(row["network"], row["width"]): row["deviation"] for row in found["rows"] if "deviation" in row}
+    slopes = {row["network"]: row["slope"] for row in found["rows"] if "slope" in row}
+    rows = [[f"`{name}`", *(f"{100 * off[name, width]:.2g} %" for width in widths), short(slope)]
+            for name, slope in slopes.items()]  # fmt: skip
+    text = machine(found) + (
+        "\nLargest relative deviation of the loss from its prediction, until it has fallen to a tenth; step size "
+        "$0.5/\\lambda_{\\max}$, mean over seeds. The last column is the exponent fitted in the width.\n\n"
+    )
+    return text + table(["network", *(f"width {width}" for width in widths), "exponent"], rows)
+
+
+def sweeping() -> str:
+    """Seeds of a sweep in three ways, and what a sweep costs besides its tasks."""
+    ways = ("one by one", "side by side", "batched")
+    rows = []
+    for name, where in (("sweep-batches-cpu.json", "two cores"), ("sweep-batches-h200.json", "NVIDIA H200")):
+        for row in read(name)["rows"]:
+            rows.append([where, str(row["width"]), *(f"{row[way]:.1f}" for way in ways)])
+    found = read("sweeps.json")
+    cost = found["overhead"]
+    per = {
+        n: statistics.median(row["per_second"] for row in found["throughput"] if row["workers"] == n) for n in (1, 2)
+    }
+    text = "Seconds for a whole sweep of 32 seeds and 2,000 steps:\n\n" + table(["where", "width", *ways], rows)
+    return text + (
+        f"\nBesides the task itself, each of {cost['tasks']:,} small tasks costs {cost['here']['overhead_ms']:.1f} ms "
+        f"here and {cost['cluster']['overhead_ms']:.1f} ms on a Dask cluster (`benchmarks/sweeps.py`). Two Dask workers "
+        f"finish {per[2] / per[1]:.1f} times as many tasks per second as one.\n"
+    )
+
+
 def classifiers() -> str:
     """Infinitely wide networks as classifiers."""
     found = read("uci.json")
     names = {"ntk": "infinitely wide networks", "rbf": "support vectors, Gaussian kernel", "forest": "random forests"}
-    rows = [[names[key], f"{row['mean']:.1f} %", f"{row['PMA']:.1f} %", short(row["seconds"])]
-            for key, row in found["summary"].items()]  # fmt: skip
-    return machine(found) + "\n" + table(["method", "mean accuracy", "of the best accuracy", "seconds"], rows)
+    rows = [[names[key], f"{row['mean']:.1f} %", f"{row['PMA']:.1f} %", f"{row['P90']:.1f} %", f"{row['P95']:.1f} %",
+             short(row["seconds"])] for key, row in found["summary"].items()]  # fmt: skip
+    text = machine(found) + (
+        f"\n{len(found['sets'])} small classification sets of the UCI collection: settings are chosen on one split, "
+        "accuracy is the mean over four folds. P90 and P95 are the shares of sets with at least 90 and 95 % of the "
+        "best accuracy of the three.\n\n"
+    )
+    return text + table(["method", "mean accuracy", "of the best accuracy", "P90", "P95", "seconds"], rows)
 
 
 def images() -> str:
@@ -240,8 +280,10 @@ TOPICS: dict[str, tuple[str, Callable[[], str]]] = {
     "Training": ("training.py", training),
     "Gram matrices": ("gram.py", grams),
     "Infinite width": ("limits.py", limits),
+    "Predicted training curves": ("dynamics.py", dynamics),
     "Classifiers": ("uci.py", classifiers),
     "Images on a GPU": ("scale.py", images),
+    "Sweeps": ("sweep_batches.py", sweeping),
     "The lab": ("lab.py", lab),
 }
 
