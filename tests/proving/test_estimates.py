@@ -59,9 +59,27 @@ def test_guessing_is_called_guessing():
     assert "no better than guessing" in str(bad)
 
 
-def test_powers_find_the_top():
-    a = np.diag([1.0, 7.0, 3.0])
-    assert top(a) == pytest.approx(7, rel=1e-12)
+@pytest.mark.parametrize("n", [1, 3, 20, 21, 60])
+def test_the_top_of_a_planted_spectrum(n, rng):
+    """Small matrices, larger ones, and one whose two largest eigenvalues are close."""
+    turned = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    values = np.linspace(0, 7, n) if n > 1 else np.array([7.0])
+    values[: n // 2] = 6.99
+    assert top(turned * values @ turned.T) == pytest.approx(7, rel=1e-6)
+    assert top(3 * np.eye(n)) == pytest.approx(3, rel=1e-12)
+
+
+def test_ends_of_the_spectrum_are_those_of_all_eigenvalues(rng):
+    """Two routes: the inverse from a factor and a Krylov space here, all eigenvalues there; equal rows weigh more."""
+    x = np.repeat(rng.standard_normal((40, 60)), rng.integers(1, 4, 40), axis=0)
+    groups = distinct(Dataset(x, rng.choice([-1, 1], len(x)), "binary"))
+    matrix = groups.x @ groups.x.T
+    roots = np.sqrt(groups.counts)
+    values = np.linalg.eigvalsh(matrix * np.multiply.outer(roots, roots))
+    found = leave_out(matrix, groups)
+    assert found is not None
+    assert found.smallest == pytest.approx(values[0], rel=1e-6)
+    assert found.largest == pytest.approx(values[-1], rel=1e-6)
 
 
 SLOW = pytest.mark.slow

@@ -142,7 +142,7 @@ class TestStopping:
         assert run.status is Status.DIVERGED
         assert run.succeeded is Answer.FAILS
         assert f"at step {run.step}" in run.advice
-        assert "take" in run.advice
+        assert "use" in run.advice
         assert run.step < 3000
         assert train(NETWORK, data, Recipe(steps=300)).status is Status.LIMIT
 

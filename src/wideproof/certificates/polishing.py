@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -258,8 +259,12 @@ def _pull(
     network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, weights: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Return the transposed Jacobian's product with `weights`, one number per scored output."""
-    given = {name: jnp.asarray(weight) for name, weight in params.items()}
-    line = linearize(network, given, jnp.asarray(x))
+    return {name: np.asarray(g) for name, g in _pulled(network, dict(params), x, weights).items()}
+
+
+@partial(jax.jit, static_argnums=0)  # one program; operation by operation it took thirty
+def _pulled(network: Network, params: dict[str, jax.Array], x: jax.Array, weights: jax.Array) -> dict[str, jax.Array]:
+    line = linearize(network, params, x)
     _, back = jax.vjp(network.scored, line.outputs)
-    (cotangent,) = back(jnp.asarray(weights))
-    return {name: np.asarray(g) for name, g in gradient(network, given, line, cotangent).items()}
+    (cotangent,) = back(weights)
+    return gradient(network, params, line, cotangent)

@@ -17,7 +17,9 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ from wideproof.networks import NETWORKS, FullyConnected, Network
 from wideproof.networks.starts import POSITIVE, written
 from wideproof.planning import Candidate, kind_of
 from wideproof.proving.estimates import Estimate, leave_out, score
+from wideproof.threads import cores, one_blas_thread
 
 SPHERES = tuple(f"{first},sphere({r})" for first in ("standardize", "whiten") for r in (4, 8, 16))
 SHARPER = ("standardize,sphere(32)", "whiten,sphere(64)", "standardize,lift,sphere(2)", "whiten,lift,sphere(4)")
@@ -307,29 +310,43 @@ def _look(
     notes: list[str],
     progress: Callable[[int, int, str], None] | None,
 ) -> list[Looked]:
-    """Look at candidates; what was `prepared` for one serves the others."""
+    """Look at candidates, those in closed form side by side; what was `prepared` for one serves the others.
+
+    BLAS has one thread: matrices have at most a thousand rows, and where a machine has less to give than it has cores,
+    threads that wait for each other took ten times as long.
+    """
     part = _part(data)
-    found = []
-    for done, one in enumerate(candidates):
-        if progress is not None:
-            progress(done, len(candidates), str(one))
-        try:
-            ready = prepared[one.preparation] = prepared.get(one.preparation) or _prepared(data, one.preparation)
-        except InputError as error:  # a row of zeros has no direction
-            notes.append(f"left out {one.preparation}: {error}")
-            continue
-        if merges(data, ready):
-            notes.append(
-                f"`{one.preparation}` makes different rows of '{data.name}' equal, so a proof would be about the "
-                "preparation: leave `prepare` out, or end it with sphere"
-            )
-            continue
-        if one.network in NETWORKS and len(candidates) == 1 and kind_of(data) != "vectors":
-            found.append(Looked(one, PROVABLE, 0.0, None))
-            continue
-        lean = distinct(data).y.size > DENSE
-        found.append(_measured(one, ready.take(part) if part is not None else ready, data.n, lean))
-    return found
+    lean = distinct(data).y.size > DENSE
+    waiting: list[tuple[Candidate, Callable[[], Looked]]] = []
+    with one_blas_thread(), ThreadPoolExecutor(cores()) as pool:
+        for one in candidates:
+            try:
+                ready = prepared[one.preparation] = prepared.get(one.preparation) or _prepared(data, one.preparation)
+            except InputError as error:  # a row of zeros has no direction
+                notes.append(f"left out {one.preparation}: {error}")
+                continue
+            if merges(data, ready):
+                notes.append(
+                    f"`{one.preparation}` makes different rows of '{data.name}' equal, so a proof would be about the "
+                    "preparation: leave `prepare` out, or end it with sphere"
+                )
+                continue
+            if one.network in NETWORKS and len(candidates) == 1 and kind_of(data) != "vectors":
+                waiting.append((one, partial(Looked, one, PROVABLE, 0.0, None)))
+                continue
+            look = partial(_measured, one, ready.take(part) if part is not None else ready, data.n, lean)
+            waiting.append((one, pool.submit(look).result if _closed(one, ready) else look))
+        found = []
+        for done, (one, look) in enumerate(waiting):
+            if progress is not None:
+                progress(done, len(candidates), str(one))
+            found.append(look())
+        return found
+
+
+def _closed(one: Candidate, data: AnyDataset) -> bool:
+    network = one.build(data, LEAST_WIDTH)
+    return isinstance(network, FullyConnected) and has_closed_gram(network)
 
 
 def _part(data: AnyDataset) -> np.ndarray | None:

@@ -12,8 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+from scipy.sparse.linalg import eigsh
 
 from wideproof.data import AnyDataset, Distinct
+
+SMALL = 20  # rows of a matrix of which all eigenvalues are as quickly found as one
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,9 @@ def leave_out(matrix: np.ndarray, groups: Distinct) -> LeftOut | None:
         factors = scipy.linalg.cho_factor(weighted, check_finite=False)
     except scipy.linalg.LinAlgError:
         return None
-    inverse = scipy.linalg.cho_solve(factors, np.eye(len(weighted)), check_finite=False)
+    inverse = _inverse(factors[0])
+    if not np.isfinite(inverse).all():
+        return None
     smallest, largest = 1 / top(inverse), top(weighted)
     if not smallest > 0:
         return None
@@ -89,12 +94,21 @@ def leave_out(matrix: np.ndarray, groups: Distinct) -> LeftOut | None:
     return LeftOut(outputs, smallest, largest)
 
 
-def top(matrix: np.ndarray, turns: int = 24) -> float:
-    """Return the largest eigenvalue of a positive semidefinite matrix, to a few digits, by powers of four vectors."""
-    v = np.random.default_rng(0).standard_normal((len(matrix), min(4, len(matrix))))
-    for _ in range(turns):
-        v = np.linalg.qr(matrix @ v)[0]
-    return float(np.linalg.eigvalsh(v.T @ (matrix @ v))[-1])
+def _inverse(upper: np.ndarray) -> np.ndarray:
+    """Return the inverse of a matrix from its Cholesky factor: a third of the work of solving for every column."""
+    (potri,) = scipy.linalg.get_lapack_funcs(("potri",), (upper,))
+    half = np.triu(potri(upper)[0])
+    inverse = half + half.T
+    np.fill_diagonal(inverse, half.diagonal())
+    return inverse
+
+
+def top(matrix: np.ndarray) -> float:
+    """Return the largest eigenvalue of a positive semidefinite matrix, to six digits or more."""
+    if len(matrix) <= SMALL:
+        return float(np.linalg.eigvalsh(matrix)[-1])
+    first = np.random.default_rng(0).standard_normal(len(matrix))
+    return float(eigsh(matrix, 1, which="LA", v0=first, tol=1e-6, return_eigenvectors=False)[0])  # pyright: ignore[reportArgumentType]
 
 
 def score(data: AnyDataset, outputs: np.ndarray, how: str = "leave-one-out") -> Estimate:

@@ -9,6 +9,7 @@ import dataclasses
 import math
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from wideproof.proving.estimates import score
 from wideproof.proving.job import Job, Tell, verified
 from wideproof.proving.predictor import RUN, Predictor
 from wideproof.proving.proof import Proof, Ratio
+from wideproof.threads import one_blas_thread
 from wideproof.training import Progress, Recipe, Run, Status, begin, extend, train
 
 FIRST_STEPS = 16  # training stops here for a first look at the proof ratio, then at every doubling
@@ -36,6 +38,9 @@ OFTEN = 400  # rows of a Jacobian up to which the proof ratio is looked at while
 OFTEN_FROM_START, LONGER = 1000, 1.25  # the same, and how much later each look is, where every step is followed
 TURNS = 4  # times the condition number: steps that training takes at least until a proof begins
 AUDITED = 3000  # rows of which all pairs are compared
+# Distinct rows up to which BLAS has one thread: their matrices take a second at most, and where a machine has less to
+# give than it has cores, threads that wait for each other took ten times as long.
+FEW = 1500
 CHOICES = 3  # preparations that are tried before the answer is "not proved"
 
 
@@ -129,21 +134,23 @@ def prove(
     asked = {"network": network if isinstance(network, str) else None, "width": width, "depth": depth,
              "activation": activation, "prepare": prepare, "seed": seed, **(options or {})}  # fmt: skip
     tried: list[str] = []
-    while True:
-        with job.stage("choosing", "choosing a network"):
-            choice = _chosen(job, data, network, asked, tried, steps, step_size)
-        proof = _attempt(job, choice)
-        open_ = isinstance(network, str | None) and prepare == "auto" and len(tried) + 1 < CHOICES
-        blocked = proof.attempt.obstacle
-        if (
-            proof.proved
-            or not open_
-            or (blocked is not None and blocked.quantity not in ("ratio", "eigenvalue", "kink"))
-        ):
-            break
-        tried.append(choice.preparation)
-        tell(f"no proof with {choice}: trying another preparation")
-        folders.forget(job.folder)
+    few = distinct(data).n <= FEW
+    with one_blas_thread() if few else nullcontext():
+        while True:
+            with job.stage("choosing", "choosing a network"):
+                choice = _chosen(job, data, network, asked, tried, steps, step_size)
+            proof = _attempt(job, choice)
+            open_ = isinstance(network, str | None) and prepare == "auto" and len(tried) + 1 < CHOICES
+            blocked = proof.attempt.obstacle
+            if (
+                proof.proved
+                or not open_
+                or (blocked is not None and blocked.quantity not in ("ratio", "eigenvalue", "kink"))
+            ):
+                break
+            tried.append(choice.preparation)
+            tell(f"no proof with {choice}: trying another preparation")
+            folders.forget(job.folder)
     return _with_held_out(proof, kept_out)
 
 

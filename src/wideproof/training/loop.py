@@ -136,8 +136,9 @@ def compiled(
 
     def compare(carry: Carry, problem: Problem, limits: Limits) -> bool:
         first = jax.tree.map(lambda leaf: leaf[0], carry) if batched else carry
-        copied = jax.tree.map(lambda leaf: jnp.array(np.array(leaf)), carry)  # the loop takes it over
-        after, records = program(copied, problem, limits._replace(chunk_end=jnp.max(carry.step) + 1))
+        copied = jax.device_put(jax.tree.map(np.array, carry))  # the loop takes it over
+        end = jax.device_put(np.asarray(np.max(np.asarray(carry.step)) + 1))
+        after, records = program(copied, problem, limits._replace(chunk_end=end))
         own = problem
         if batched:
             fixed, step_size, seed = jax.tree.map(lambda leaf: leaf[0], problem[2:])
@@ -147,7 +148,7 @@ def compiled(
             )
         shapes = record_shapes(network, recipe, task, dict(measures), first, own)
         steps, seen = read(records, shapes, 0 if batched else None)
-        moved = after.trained if after.step > first.step else None
+        moved = after.trained if int(after.step) > int(first.step) else None
         loss = float(seen["loss"][0]) if len(steps) else None
         step = agreement.Step(own.x, own.targets, own.fixed, first.trained, moved, own.step_size, loss)
         agreement.require_agreement(network, recipe, step)

@@ -327,8 +327,8 @@ def _drive(
 def limits_for(recipe: Recipe, chunk_end: int, unit: int, check_unit: int) -> Limits:
     """Return the numbers that steer a chunk."""
     target = -np.inf if recipe.target_loss is None else recipe.target_loss
-    whole = [jnp.asarray(value, jnp.int64) for value in (chunk_end, recipe.steps, unit, check_unit)]
-    real = [jnp.asarray(value, recipe.precision) for value in (target, recipe.divergence_factor)]
+    whole = jax.device_put([np.asarray(value, np.int64) for value in (chunk_end, recipe.steps, unit, check_unit)])
+    real = jax.device_put([np.asarray(value, recipe.precision) for value in (target, recipe.divergence_factor)])
     return Limits(whole[0], whole[1], whole[2], whole[3], real[0], real[1])
 
 
@@ -353,11 +353,9 @@ def arrays(runs: list[Run], batched: bool) -> tuple[Problem, Carry]:
     shapes = jax.eval_shape(lambda t: start(lead.recipe, t, jnp.ones((), precision)), trained)
     optimizer = jax.tree.unflatten(jax.tree.structure(shapes.optimizer), leaves)
     x, targets = (np.asarray(a, precision) for a in (lead.data.x, lead.data.y))
-    # A copy, not an alias of NumPy's memory: the carry is donated to the loop.
-    return jax.tree.map(
-        jnp.array,
-        (Problem(x, targets, fixed, step_size, seed), Carry(step, trained, optimizer, ceiling, status)),  # pyright: ignore[reportArgumentType]
-    )
+    # Copies that nobody else has: the loop takes the carry over. `jnp.array` would compile a program for each shape.
+    carry = jax.tree.map(np.array, Carry(step, trained, optimizer, ceiling, status))  # pyright: ignore[reportArgumentType]
+    return jax.device_put((Problem(x, targets, fixed, step_size, seed), carry))  # pyright: ignore[reportArgumentType]
 
 
 def arrays_of_one(carry: Carry, problem: Problem, batched: bool) -> tuple[Carry, Problem]:
