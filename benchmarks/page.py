@@ -221,8 +221,8 @@ def sweeping() -> str:
     text = "Seconds for a whole sweep of 32 seeds and 2,000 steps:\n\n" + table(["where", "width", *ways], rows)
     return text + (
         f"\nBesides the task itself, each of {cost['tasks']:,} small tasks costs {cost['here']['overhead_ms']:.1f} ms "
-        f"here and {cost['cluster']['overhead_ms']:.1f} ms on a Dask cluster (`benchmarks/sweeps.py`). Two Dask workers "
-        f"finish {per[2] / per[1]:.1f} times as many tasks per second as one.\n"
+        f"here and {cost['cluster']['overhead_ms']:.1f} ms on a Dask cluster (`benchmarks/sweeps.py`). Two Dask "
+        f"workers finish {per[2] / per[1]:.1f} times as many tasks per second as one.\n"
     )
 
 
