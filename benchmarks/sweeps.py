@@ -21,8 +21,8 @@ import jax
 from distributed import Client, LocalCluster
 from peers.common import RESULTS, machine, versions, write_json
 
+from wideproof import Progress
 from wideproof.sweeps import Study, sweep
-from wideproof.sweeps.sweep import Progress
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 
@@ -48,7 +48,7 @@ def timed(what: Study, cluster: str | None = None) -> tuple[float, float]:
     inside: list[float] = []
 
     def count(p: Progress) -> None:
-        inside.append(p.last.seconds if p.last else 0.0)
+        inside.append(p.latest.seconds if p.latest else 0.0)
 
     with tempfile.TemporaryDirectory() as folder:
         done = sweep(what, Path(folder) / "store", threads=1, cluster=cluster, progress=count)

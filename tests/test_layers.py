@@ -21,8 +21,8 @@ import wideproof
 SOURCE = Path(wideproof.__file__).parent
 ROOT = Path(__file__).parents[1]
 BASE = (
-    "answers", "cards", "doors", "errors", "interrupts", "machine", "precision", "processes", "programs", "storage",
-    "threads", "version",
+    "answers", "cards", "deprecations", "doors", "errors", "interrupts", "machine", "precision", "processes",
+    "programs", "progress", "storage", "threads", "version",
 )  # fmt: skip
 LAYERS = (BASE, *((name,) for name in (
     "data", "networks", "kernels", "training", "monitors", "papers", "certificates", "planning", "sweeps", "report",

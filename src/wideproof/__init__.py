@@ -63,6 +63,7 @@ if _TYPE_CHECKING:
     from wideproof.networks.exchange import to_safetensors as to_safetensors
     from wideproof.networks.exchange import to_torch as to_torch
     from wideproof.planning import plan as plan
+    from wideproof.progress import Progress as Progress
     from wideproof.proving import Predictor as Predictor
     from wideproof.proving import Proof as Proof
     from wideproof.proving import certify as certify
@@ -91,6 +92,7 @@ __getattr__, __dir__ = _lazily(
         "wideproof.networks": "Network Sketch build",
         "wideproof.networks.exchange": "Model from_onnx from_torch to_onnx to_safetensors to_torch",
         "wideproof.planning": "plan",
+        "wideproof.progress": "Progress",
         "wideproof.proving": "Predictor Proof certify choose follow prove prove_run",
         "wideproof.sweeps": "sweep",
         "wideproof.training": "Recipe Run resume train train_many",

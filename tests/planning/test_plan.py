@@ -237,7 +237,7 @@ def test_proof_needs_of_orthonormal_inputs_by_hand():
 def test_progress_counts_to_the_end(digits, undrawn):
     seen = []
     plan(digits, networks=["deep-relu"], depths=[1, 2], preparations=["unit"],
-         progress=lambda done, total, text: seen.append((done, total, text)))  # fmt: skip
+         progress=lambda now: seen.append((now.done, now.total, now.text)))  # fmt: skip
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
     assert {total for _, total, _ in seen} == {4}
     assert seen[0][2] == "deep-relu, depth 1, prepared by unit"

@@ -21,6 +21,7 @@ from wideproof.certificates.widths import Tried, doubled, positive
 from wideproof.data import AnyDataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
+from wideproof.progress import Progress, Watch
 
 Start = Literal["doubled", "positive"]
 SMALLEST, LARGEST = 2.0**-20, 2.0**30
@@ -56,7 +57,7 @@ def scale_needed(
     largest: float = LARGEST,
     tolerance: float = 0.02,
     level: Level = "enclosed",
-    progress: Callable[[Tried], None] | None = None,
+    progress: Watch | None = None,
 ) -> NeededScale:
     """Find the smallest output scale at which convergence before training is certified, at the network's width.
 
@@ -97,7 +98,7 @@ def scale_needed(
             found = certify(network, params | {"a": scale * params["a"]}, data, level=level, about=about)
             tried.append(Tried(network.width, seed, found.h, found.passed, scale))
             if progress is not None:
-                progress(tried[-1])
+                progress(Progress("certifying", len(tried), text=f"scale {scale:.3g}, seed {seed}", latest=tried[-1]))
             return found
 
         scale, best = _search(attempt, smallest, largest, tolerance)

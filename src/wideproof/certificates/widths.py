@@ -11,7 +11,7 @@ residual, and gains from smaller steps.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from wideproof.certificates.nearest import nearest
 from wideproof.data import AnyDataset, distinct
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
+from wideproof.progress import Progress, Watch
 
 LARGEST = 1 << 16
 SHARES = (1.0, 0.5, 0.1)  # of the step size 1/b², for Theorem 4
@@ -126,7 +127,7 @@ def width_needed(
     tolerance: float = 0.02,
     level: Level = "enclosed",
     shares: Sequence[float] = SHARES,
-    progress: Callable[[Tried], None] | None = None,
+    progress: Watch | None = None,
 ) -> Needed:
     r"""Find the smallest width at which convergence from the doubled start is certified, by Theorem 1 or Theorem 4.
 
@@ -170,7 +171,7 @@ def width_needed(
             theorem = found.certificate.theorem if found.passed and found.certificate is not None else ""
             tried.append(Tried(width, seed, h, found.passed, scale, theorem))
             if progress is not None:
-                progress(tried[-1])
+                progress(Progress("certifying", len(tried), text=f"width {width}, seed {seed}", latest=tried[-1]))
             return found
 
         width, best, low = _even(smallest), None, 0

@@ -21,6 +21,7 @@ from wideproof.cli.options import (
 )
 from wideproof.cli.prove import answer
 from wideproof.cli.train import new_name
+from wideproof.cli.watching import watching
 
 
 def certify_command(
@@ -52,14 +53,11 @@ def certify_command(
     """
     from wideproof.proving import certify_model
 
-    def say(text: str) -> None:
-        if not (quiet or json):
-            typer.echo(text, err=True)
-
     names = None if trained is None else [part.strip() for part in trained.split(",")]
-    proof = certify_model(
-        model, source, trained=names, targets=targets, prepare=prepare, sharp=sharp, stage=say,
-        folder=out or new_name(Path("proofs"), model.stem),
-        **loading(target, classes, limit, header, None, task, missing, keep_ids),
-    )  # fmt: skip
+    with watching(quiet or json, lines=True) as progress:
+        proof = certify_model(
+            model, source, trained=names, targets=targets, prepare=prepare, sharp=sharp, progress=progress,
+            folder=out or new_name(Path("proofs"), model.stem),
+            **loading(target, classes, limit, header, None, task, missing, keep_ids),
+        )  # fmt: skip
     answer(proof, json)

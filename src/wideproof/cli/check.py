@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,12 +9,14 @@ import typer
 
 from wideproof.cli.audit import TITLES
 from wideproof.cli.options import COLOUR, Json, print_json
+from wideproof.cli.watching import watching
 from wideproof.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from wideproof.papers import Findings, Measured, Statement
+    from wideproof.progress import Progress
 
 
 Wanted = Annotated[
@@ -65,7 +65,11 @@ def check_command(
 
         require_page_path(page)
     console = Console(highlight=False)
-    with _watch(console, len(chosen), json) as progress:
+
+    def line(now: Progress) -> None:
+        console.print(_line(now.latest), soft_wrap=not console.is_terminal)
+
+    with watching(json, console=console, above=line) as progress:
         found = examine(chosen, study, seed, progress, workers or min(2, cores()))
     for page in report or []:
         from wideproof.report import save_findings
@@ -151,25 +155,6 @@ def _list(chosen: tuple[Statement, ...]) -> None:
     for one in chosen:
         table.add_row(one.name, one.check, one.role, one.title)
     Console(highlight=False).print(table)
-
-
-@contextlib.contextmanager
-def _watch(console: Console, total: int, quiet: bool) -> Iterator[Callable[[Measured], None] | None]:
-    """Print each result as it comes, above a bar if there is a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    if quiet:
-        yield None
-        return
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=total)
-
-        def shown(one: Measured) -> None:
-            console.print(_line(one), soft_wrap=not console.is_terminal)
-            bar.update(task, advance=1, description=one.statement.name)
-
-        yield shown
 
 
 def _line(one: Measured) -> Any:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from wideproof.cli.options import Json, print_json
+from wideproof.cli.watching import watching
 
 
 def follow_command(
@@ -30,11 +31,8 @@ def follow_command(
 
     place = out or folder.with_name(f"{folder.name}-certificate")
 
-    def say(text: str) -> None:
-        if not (quiet or json):
-            typer.echo(text, err=True)
-
-    found = follow(Run.load(folder), place, sharp=sharp, stage=say)
+    with watching(quiet or json, lines=True) as progress:
+        found = follow(Run.load(folder), place, sharp=sharp, progress=progress)
     if json:
         print_json(found.to_dict())
     else:

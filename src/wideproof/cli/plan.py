@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +21,7 @@ from wideproof.cli.options import (
     kind_for,
     print_json,
 )
+from wideproof.cli.watching import watching
 from wideproof.errors import InputError
 
 
@@ -81,7 +80,7 @@ def plan_command(
     given = None if prepare is None else ["" if steps == "none" else steps for steps in prepare]
     kind = kind_for(source, names or []) if kind is None else kind
     data = find_data(source, target, classes, limit, header, kind, task)
-    with _bar(quiet or json) as progress:
+    with watching(quiet or json) as progress:
         found = plan(
             data, networks=names, activations=_words(activations, "--activations"), depths=_numbers(depths),
             preparations=given, target_loss=target_loss, seed=seed, most_rows=MOST_ROWS if limit is None else None,
@@ -126,19 +125,3 @@ def _numbers(text: str) -> list[int]:
         if not word.isdecimal():
             raise InputError(f"--depths must be whole numbers >= 1, as in 1,2,6, got {word!r}")
     return [int(word) for word in words]
-
-
-@contextlib.contextmanager
-def _bar(quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
-    """Show on stderr how many candidates are done, if there is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text)

@@ -30,7 +30,8 @@ from wideproof.cli.options import (
     print_json,
     whole_number,
 )
-from wideproof.cli.train import new_name, progress_bar
+from wideproof.cli.train import new_name
+from wideproof.cli.watching import watching
 
 if TYPE_CHECKING:
     from wideproof.proving import Proof
@@ -103,24 +104,18 @@ def prove_command(
 
     if source is None:
         source, classes, limit = SOURCE, classes or CLASSES, EXAMPLES if limit is None else limit
-    silent = quiet or json
-
-    def say(text: str) -> None:
-        if not silent:
-            typer.echo(text, err=True)
-
     kind = kind or (kind_for(source, [network]) if network else None)
     folder = out or new_name(Path("proofs"), Path(source).stem.partition(":")[0])
     try:
-        with progress_bar(steps or 2048, silent) as bar:
+        with watching(quiet or json, lines=True) as progress:
             proof = prove(
                 source, network=network, width=whole_number(width, "--width", "auto"), depth=depth,
                 activation=activation,
                 options={"c_res": c_res, "residual_scale": residual_scale, "filter_size": filter_size, "start": start,
                          "trained": None if trained is None else tuple(part.strip() for part in trained.split(","))},
                 prepare=prepare, folder=folder, seed=seed, steps=steps, step_size=number_or_word(step_size),
-                batch=batch, require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start, stage=say,
-                progress=bar,
+                batch=batch, require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start,
+                progress=progress,
                 **loading(target, classes, limit, header, kind, task, missing, keep_ids),
             )  # fmt: skip
     except KeyboardInterrupt:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wideproof.cli.options import Json, print_json
+from wideproof.cli.watching import watching
 from wideproof.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def sweep_command(
         from wideproof.cli.slurm import slurm_command
 
         slurm_command(study, chosen, folder, slurm_options, chunk, at_once, threads, slurm_dry_run, json)
-    with _bar(json) as progress:
+    with watching(json) as progress:
         try:
             done = sweep(chosen, folder, workers=workers, threads=threads, cluster=cluster, progress=progress)
         except KeyboardInterrupt:
@@ -140,28 +139,6 @@ def _duration(seconds: float) -> str:
         if seconds >= 1.5 * size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds:.3g} seconds"
-
-
-@contextlib.contextmanager
-def _bar(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
-    """Show on stderr how many tasks are done and failed, the rate, and the time left, if there is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def shown(now: Any) -> None:
-            failed = f", {now.failed} failed" if now.failed else ""
-            text = f"{now.rate:.2g} tasks/s{failed}"
-            bar.update(task, completed=now.done + now.failed, total=now.total, description=text)
-
-        yield shown
 
 
 def _exponents(done: Sweep) -> list[tuple[Figure, Exponent]]:

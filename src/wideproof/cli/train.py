@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import shlex
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,9 +35,10 @@ from wideproof.cli.options import (
     number_or_word,
     print_json,
 )
+from wideproof.cli.watching import watching
 
 if TYPE_CHECKING:
-    from wideproof.training import Progress, Run
+    from wideproof.training import Run
 
 Plot = Annotated[Path | None, typer.Option(help="Write the loss curve to this .svg or .png.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no curve.")]
@@ -105,7 +104,7 @@ def train_command(
     _check_plot(plot)
     if not (quiet or json):
         _say(f"{data}\n{model}")
-    with progress_bar(steps, quiet or json) as progress:
+    with watching(quiet or json) as progress:
         run = train(model, data, recipe, folder=folder, checkpoint_seconds=checkpoint_seconds, progress=progress)
     _finish(run, folder, plot, json, quiet)
 
@@ -119,11 +118,10 @@ def resume_command(
     quiet: Quiet = False,
 ) -> None:
     """Continue an interrupted run; it ends with the same bits as without the interruption."""
-    from wideproof.training import Run, resume
+    from wideproof.training import resume
 
     _check_plot(plot)
-    limit = steps if steps is not None else Run.load(folder).recipe.steps
-    with progress_bar(limit, quiet or json) as progress:
+    with watching(quiet or json) as progress:
         run = resume(folder, steps=steps, checkpoint_seconds=checkpoint_seconds, progress=progress)
     _finish(run, folder, plot, json, quiet)
 
@@ -183,31 +181,6 @@ def summary(run: Run, folder: Path) -> dict[str, Any]:
                  "preparation": [str(step) for step in run.data.preparation]},
         "history": {"step": run.steps.tolist(), "loss": run.records["loss"].tolist() if len(run.steps) else []},
     }  # fmt: skip
-
-
-@contextlib.contextmanager
-def progress_bar(steps: int, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show a progress bar on stderr: loss, error, rate and time left."""
-    if quiet:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]}"),
-        TextColumn("{task.fields[error]}"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
-    )  # fmt: skip
-    console = Console(stderr=True)  # where nobody watches, a bar would only put escape codes and blank lines into a log
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=max(steps, 1), loss="?", error="", rate="compiling")
-
-        def update(now: Progress) -> None:
-            error = "" if math.isnan(now.error) else f"error {now.error:.3g}"
-            bar.update(task, completed=now.step, loss=f"{now.loss:.3g}", error=error, rate=f"{now.rate:.0f} steps/s")
-
-        yield update
 
 
 def _check_plot(plot: Path | None) -> None:

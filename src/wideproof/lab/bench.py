@@ -212,7 +212,7 @@ class Bench:
         self.running = False
         self.say("busy", "looking for a network that can be proved")
         raw = raw_data(asked.data, "vectors", self.uploads, self.given)
-        found = choose(raw, progress=lambda done, total, text: self.say("busy", f"candidate {done + 1} of {total}"))
+        found = choose(raw, progress=lambda now: self.say("busy", f"candidate {now.done + 1} of {now.total}"))
         network: Any = found.network
         self.send(frame("chosen", prepare=found.preparation or "none", name=network.name, width=network.width,
                         depth=network.depth, activation=network.activation.name, seed=found.seed,

@@ -22,7 +22,10 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(fields), flush=True)
 
     proof = prove_run(
-        Run.load(folder / "run"), folder, from_start=from_start, stage=lambda text: say(state="proving", text=text)
+        Run.load(folder / "run"),
+        folder,
+        from_start=from_start,
+        progress=lambda now: say(state="proving", text=now.text),
     )
     proof.save_report()
     state = "proved" if proof.proved else "impossible" if proof.impossible else "open"

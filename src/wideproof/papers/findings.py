@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from wideproof.papers.check import Check
 from wideproof.papers.parallel import measure_beside, measure_here
 from wideproof.papers.slopes import Slope
 from wideproof.papers.statement import Measured, Statement
+from wideproof.progress import Progress, Watch
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,10 @@ def examine(
     wanted: Sequence[Statement],
     study: str = "quick",
     seed: int = 0,
-    progress: Callable[[Measured], None] | None = None,
+    progress: Watch | None = None,
     workers: int = 1,
 ) -> Findings:
-    """Measure statements, one laboratory for each paper; `progress` sees each result as it comes.
+    """Measure statements, one laboratory for each paper; `progress` sees each result (`latest`) as it comes.
 
     With several `workers` the papers are measured in processes side by side; the numbers are the same.
 
@@ -84,7 +85,7 @@ def examine(
     for measured in results:
         found[measured.statement.name] = measured
         if progress is not None:
-            progress(measured)
+            progress(Progress("measuring", len(found), len(wanted), measured.statement.name, measured))
     ordered = tuple(found[one.name] for one in wanted)
     return Findings(study, seed, ordered, time.perf_counter() - start)
 

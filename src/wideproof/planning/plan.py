@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +17,10 @@ from wideproof.planning.proof import ProofNeed, proof_needs
 from wideproof.planning.recommendation import Recommendation, recommend
 from wideproof.planning.row import Row, evaluate
 from wideproof.planning.width import MOST_WEIGHTS, find_width
+from wideproof.progress import Progress, Watch, unwatched
 
 MOST_ROWS = 2000  # of a Gram matrix: all eigenvectors of one take seconds
 _SHOWN = 12  # candidates in a notebook
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ def plan(
     seed: int = 0,
     most_rows: int | None = MOST_ROWS,
     most_weights: int = MOST_WEIGHTS,
-    progress: Progress | None = None,
+    progress: Watch | None = None,
 ) -> Plan:
     r"""Rank candidates by the infinite-width Gram matrices $G$ they have on `data`, and recommend one.
 
@@ -149,7 +149,7 @@ def plan(
     most_weights
         The largest network that is drawn.
     progress
-        Is called with steps done, steps in all, and what is under way.
+        Is told which candidate is looked at.
 
     Examples
     --------
@@ -160,14 +160,14 @@ def plan(
     """
     if not (math.isfinite(target_loss) and target_loss > 0):
         raise InputError(f"target_loss must be a number > 0, got {target_loss}: use a small one, such as 1e-6")
-    tell = progress or (lambda done, total, text: None)
+    tell = progress or unwatched
     chosen = candidates(data, networks, activations, depths, preparations)
     data, notes = _thinned(data, most_rows)
     total = len(chosen) + 2
     prepared: dict[str, AnyDataset | InputError] = {}
     rows = []
     for done, one in enumerate(chosen):
-        tell(done, total, str(one))
+        tell(Progress("planning", done, total, str(one)))
         try:
             if one.preparation not in prepared:
                 prepared[one.preparation] = _prepared(data, one.preparation)
@@ -180,7 +180,7 @@ def plan(
     if not rows:
         raise InputError(notes[-1])
     ready = {steps: one for steps, one in prepared.items() if not isinstance(one, InputError)}
-    tell(len(chosen), total, "what a proof would need")
+    tell(Progress("planning", len(chosen), total, "what a proof would need"))
     proofs = proof_needs({s: one for s, one in ready.items() if "constant" not in s}, activations)
     ranked = rank(rows)
     recommended = None
@@ -193,7 +193,7 @@ def plan(
             target_loss,
             seed=seed,
             most_weights=most_weights,
-            doing=lambda text: tell(total - 1, total, text),
+            progress=lambda now: tell(Progress("planning", total - 1, total, now.text)),
         )
         recommended = recommend(ranked, best.build(own, tried[-1].width), tried, seed)
     clash = conflicts(data)

@@ -8,7 +8,6 @@ measured on one draw, not proved, and says nothing about how far the matrix move
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +17,7 @@ from wideproof.kernels import LARGE, gram, limit_gram, predict, spectrum
 from wideproof.networks import Network
 from wideproof.planning.candidates import Candidate
 from wideproof.planning.row import scored
+from wideproof.progress import Progress, Watch, unwatched
 
 ENOUGH = 0.5  # of the limit's smallest eigenvalue
 LEAST = 64
@@ -68,7 +68,7 @@ def find_width(
     *,
     seed: int = 0,
     most_weights: int = MOST_WEIGHTS,
-    doing: Callable[[str], None] = lambda text: None,
+    progress: Watch = unwatched,
 ) -> tuple[Measured, ...]:
     """Draw networks of doubling width on prepared data until one is wide enough, or has `most_weights` weights.
 
@@ -85,7 +85,7 @@ def find_width(
         width //= 2
     tried = []
     while True:
-        doing(f"drawing {candidate.network} of width {width}")
+        progress(Progress("drawing", len(tried), text=f"drawing {candidate.network} of width {width}"))
         tried.append(measure(candidate, data, width, target_loss, seed=seed))
         if tried[-1].enough or _weights(candidate.build(data, 2 * width)) > most_weights:
             return tuple(tried)

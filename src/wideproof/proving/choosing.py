@@ -31,6 +31,7 @@ from wideproof.kernels import closed_gram, has_closed_gram, limit_gram
 from wideproof.networks import NETWORKS, FullyConnected, Network
 from wideproof.networks.starts import POSITIVE, written
 from wideproof.planning import Candidate, kind_of
+from wideproof.progress import Progress, Watch
 from wideproof.proving.estimates import Estimate, leave_out, score
 from wideproof.threads import cores, one_blas_thread
 
@@ -137,7 +138,7 @@ def choose(
     seed: int = 0,
     avoid: Sequence[str] = (),
     fast: bool = False,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Watch | None = None,
     **options: object,
 ) -> Choice:
     """Choose preparation, network, width and step size for `data`; what is given is kept.
@@ -308,7 +309,7 @@ def _look(
     candidates: Sequence[Candidate],
     prepared: dict[str, AnyDataset],
     notes: list[str],
-    progress: Callable[[int, int, str], None] | None,
+    progress: Watch | None,
 ) -> list[Looked]:
     """Look at candidates, those in closed form side by side; what was `prepared` for one serves the others.
 
@@ -339,7 +340,7 @@ def _look(
         found = []
         for done, (one, look) in enumerate(waiting):
             if progress is not None:
-                progress(done, len(candidates), str(one))
+                progress(Progress("choosing", done, len(candidates), str(one)))
             found.append(look())
         return found
 

@@ -22,7 +22,9 @@ from wideproof.certificates import (
     polish,
 )
 from wideproof.data import distinct
+from wideproof.deprecations import renamed
 from wideproof.precision import double
+from wideproof.progress import Progress, Watch
 from wideproof.threads import one_blas_thread
 from wideproof.training import Objective, Run, SquaredLoss
 
@@ -88,9 +90,10 @@ class Followed:
         }  # fmt: skip
 
 
+@renamed(lambda stage: lambda now: stage(now.text), stage="progress")
 @double
 def follow(
-    run: Run, folder: str | Path | None = None, *, sharp: bool = False, stage: Callable[[str], None] | None = None
+    run: Run, folder: str | Path | None = None, *, sharp: bool = False, progress: Watch | None = None
 ) -> Followed:
     r"""Prove what a training run reached, from its initial weights on.
 
@@ -109,7 +112,7 @@ def follow(
         Where the certificate is kept; by default it is not.
     sharp
         Sharper Lipschitz constants; slower.
-    stage
+    progress
         Is told what begins.
 
     Examples
@@ -125,8 +128,14 @@ def follow(
 
     if folder is None:
         with tempfile.TemporaryDirectory() as kept:
-            return dataclasses.replace(follow(run, Path(kept) / "certificate", sharp=sharp, stage=stage), folder=None)
-    tell = stage or (lambda text: None)
+            return dataclasses.replace(
+                follow(run, Path(kept) / "certificate", sharp=sharp, progress=progress), folder=None
+            )
+
+    def tell(stage: str, text: str) -> None:
+        if progress is not None:
+            progress(Progress(stage, text=text))
+
     place, squared = Path(folder), run.recipe.objective == Objective(SquaredLoss(), "half_sum")
     claims: list[Callable[[], Attempt]] = [lambda: certify_run(run)]
     if squared:
@@ -136,11 +145,11 @@ def follow(
     if squared and run.recipe.batch is not None and run.network.data_kind != "sequences":
         claims.insert(0, lambda: _epochs(run, sharp))
     for claim in claims:
-        tell("certifying from the start")
+        tell("certifying", "certifying from the start")
         attempt, verdict = claim(), None
         if attempt.certificate is not None:
             attempt.certificate.put(place)
-            tell(f"following {run.step} steps from the start with rigorous bounds on all rounding")
+            tell("verifying", f"following {run.step} steps from the start with rigorous bounds on all rounding")
             with one_blas_thread():
                 verdict = verify(place)
         found = Followed(run, attempt, verdict, place)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wideproof.certificates import Attempt
+from wideproof.progress import Progress, Watch
 from wideproof.proving.predictor import CERTIFICATE
 from wideproof.threads import one_blas_thread
-from wideproof.training import Progress, Recipe
-
-Tell = Callable[[str], None]
+from wideproof.training import Recipe
 
 
 @dataclass
@@ -28,15 +27,20 @@ class Job:
     folder: Path
     recipe: Recipe
     sharp: bool
-    tell: Tell
-    progress: Callable[[Progress], None] | None
+    progress: Watch
     seconds: dict[str, float] = field(default_factory=dict)
     from_start: bool | None = False
     before: bool = False
+    doing: str = "loading"
+
+    def tell(self, text: str) -> None:
+        """Tell what is under way."""
+        self.progress(Progress(self.doing, text=text))
 
     @contextmanager
     def stage(self, name: str, words: str) -> Iterator[None]:
         """Tell what begins, and count its seconds."""
+        self.doing = name
         self.tell(words)
         start = time.perf_counter()
         try:

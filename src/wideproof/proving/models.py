@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ import numpy as np
 from wideproof.certificates import DENSE
 from wideproof.certificates import certify as certify_weights
 from wideproof.data import AnyDataset, Dataset, load, prepare
+from wideproof.deprecations import renamed
 from wideproof.errors import InputError
 from wideproof.networks import Network
 from wideproof.networks.exchange import Model
 from wideproof.precision import double
+from wideproof.progress import Watch, unwatched
 from wideproof.proving import folders
 from wideproof.proving.job import Job, verified
 from wideproof.proving.predictor import RUN
@@ -42,6 +44,7 @@ def certify(model: Any, *arguments: Any, **options: Any) -> Any:
     return chosen(model, *arguments, **options)
 
 
+@renamed(lambda stage: lambda now: stage(now.text), stage="progress")
 @double
 def certify_model(
     model: Any,
@@ -53,7 +56,7 @@ def certify_model(
     prepare: str = "none",
     folder: str | Path | None = None,
     sharp: bool = False,
-    stage: Callable[[str], None] | None = None,
+    progress: Watch | None = None,
     **loading: Any,
 ) -> Proof:
     r"""Prove that gradient descent on $\tfrac12 \sum (f - y)^2$ fits a table exactly, from the weights of a model.
@@ -78,20 +81,20 @@ def certify_model(
         Where run, certificate and report are kept; by default nothing is.
     sharp
         Sharper Lipschitz constants; slower.
-    stage
+    progress
         Is told what begins, in a few words.
     """
     if folder is None:
         with tempfile.TemporaryDirectory() as kept:
             made = certify_model(
                 model, source, target, trained=trained, targets=targets, prepare=prepare, folder=Path(kept) / "proof",
-                sharp=sharp, stage=stage, **loading,
+                sharp=sharp, progress=progress, **loading,
             )  # fmt: skip
             return dataclasses.replace(made, folder=None)
     if targets not in ("auto", *CODINGS):
         raise InputError(f"targets must be auto, signs or one-hot, got {targets!r}")
     recipe = Recipe(steps=0, step_size="safe")
-    job = Job(Path(folder), recipe, sharp, stage or (lambda text: None), None)
+    job = Job(Path(folder), recipe, sharp, progress or unwatched)
     folders.require_place(job.folder)
     with job.stage("loading", "loading the data"):
         source = _as_rows(source)

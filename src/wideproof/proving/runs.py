@@ -6,17 +6,20 @@ from pathlib import Path
 
 from wideproof.certificates import DENSE, certify, scored
 from wideproof.data import audit, distinct
+from wideproof.deprecations import renamed
 from wideproof.precision import double
+from wideproof.progress import Watch, unwatched
 from wideproof.proving.beginning import begun
-from wideproof.proving.job import Job, Tell, verified
+from wideproof.proving.job import Job, verified
 from wideproof.proving.proof import Proof
 from wideproof.proving.stages import AUDITED, certified, look_at, spectra
 from wideproof.training import Run
 
 
+@renamed(lambda stage: lambda now: stage(now.text), stage="progress")
 @double
 def prove_run(
-    run: Run, folder: str | Path, *, from_start: bool | None = False, sharp: bool = False, stage: Tell | None = None
+    run: Run, folder: str | Path, *, from_start: bool | None = False, sharp: bool = False, progress: Watch | None = None
 ) -> Proof:
     r"""Prove that gradient descent goes on from a run to a global minimum, or say what is in the way.
 
@@ -28,7 +31,7 @@ def prove_run(
         Where the certificate is written.
     from_start
         Prove it from the run's initial weights on, by following every step (`None`: if that is quick).
-    stage
+    progress
         Is told what begins.
 
     Examples
@@ -42,7 +45,7 @@ def prove_run(
     True
     """
     data, network = run.data, run.network
-    job = Job(Path(folder), run.recipe, sharp, stage or (lambda text: None), None, from_start=from_start)
+    job = Job(Path(folder), run.recipe, sharp, progress or unwatched, from_start=from_start)
     size = distinct(data).n * scored(network, data.y)[0].size
     with job.stage("certifying", "measuring the weights"):
         first = certify(network, run.initial, data, level="float64") if size <= DENSE else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,19 +18,21 @@ import numpy as np
 
 from wideproof.certificates import DENSE, Attempt, Obstacle, Polished, balanced, certify, fit_read_out, polish, scored
 from wideproof.data import AnyDataset, audit, distinct, load, prepare
+from wideproof.deprecations import renamed
 from wideproof.errors import InputError
 from wideproof.kernels import predict
 from wideproof.networks import Network
 from wideproof.precision import double
+from wideproof.progress import Watch, unwatched
 from wideproof.proving import folders
 from wideproof.proving.beginning import about, before_training, begun, gentler, moved, starts_near
 from wideproof.proving.choosing import Choice, choose
 from wideproof.proving.estimates import score
-from wideproof.proving.job import Job, Tell, verified
+from wideproof.proving.job import Job, verified
 from wideproof.proving.predictor import RUN, Predictor
 from wideproof.proving.proof import Proof, Ratio
 from wideproof.threads import one_blas_thread
-from wideproof.training import Progress, Recipe, Run, Status, begin, extend, train
+from wideproof.training import Recipe, Run, Status, begin, extend, train
 
 FIRST_STEPS = 16  # training stops here for a first look at the proof ratio, then at every doubling
 COMFORTABLE = 0.4  # a ratio below this is certified; between this and 1/2 a little more training costs nothing
@@ -44,6 +46,7 @@ FEW = 1500
 CHOICES = 3  # preparations that are tried before the answer is "not proved"
 
 
+@renamed(lambda stage: lambda now: stage(now.text), stage="progress")
 @double
 def prove(
     source: Any,
@@ -64,8 +67,7 @@ def prove(
     holdout: float = 0.0,
     sharp: bool = False,
     from_start: bool | None = None,
-    stage: Tell | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Watch | None = None,
     **loading: Any,
 ) -> Proof:
     """Prove that gradient descent reaches a global minimum on a table, or say what is in the way.
@@ -97,8 +99,8 @@ def prove(
     from_start
         Prove it from the initial weights on, by following every step of training; by default where that takes a minute
         or so. If it fails, or with `False`, the proof begins at the trained weights.
-    stage, progress
-        Are told what begins, in a few words, and how training goes.
+    progress
+        Is told what begins, in a few words, and how training goes.
     loading
         Further arguments of `load`, such as `classes`, `limit`, `missing`.
 
@@ -118,14 +120,13 @@ def prove(
             made = prove(
                 source, target, network=network, width=width, depth=depth, activation=activation, options=options,
                 prepare=prepare, folder=Path(kept) / "proof", seed=seed, steps=steps, step_size=step_size, batch=batch,
-                require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start, stage=stage,
+                require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start,
                 progress=progress, **loading,
             )  # fmt: skip
             return dataclasses.replace(made, folder=None)
-    tell = stage or (lambda text: None)
     recipe = Recipe(steps=2048 if steps is None else steps, seed=seed, batch=batch,
                     step_size="safe" if step_size == "auto" else step_size)  # fmt: skip
-    job = Job(Path(folder), recipe, sharp, tell, progress, from_start=from_start, before=from_start is not False)
+    job = Job(Path(folder), recipe, sharp, progress or unwatched, from_start=from_start, before=from_start is not False)
     with job.stage("loading", "loading the data"):
         data = load(source, target=target, **loading)
         data, kept_out = _split(data, holdout)
@@ -149,7 +150,7 @@ def prove(
             ):
                 break
             tried.append(choice.preparation)
-            tell(f"no proof with {choice}: trying another preparation")
+            job.tell(f"no proof with {choice}: trying another preparation")
             folders.forget(job.folder)
     return _with_held_out(proof, kept_out)
 
@@ -184,7 +185,7 @@ def _chosen(
         return Choice(ready, network, wanted, job.recipe.seed, given, job.recipe.steps, None, ())
     if (job.folder / folders.CHOICE).exists() and not tried:
         return folders.read_choice(job.folder, data, asked, steps, step_size)
-    choice = choose(data, avoid=tried, fast=bool(job.from_start), progress=_counting(job.tell), **asked)
+    choice = choose(data, avoid=tried, fast=bool(job.from_start), progress=_counting(job), **asked)
     changes: dict[str, Any] = {"steps": steps, "step_size": None if step_size == "auto" else step_size}
     if job.recipe.batch is not None and step_size == "auto" and isinstance(choice.step_size, float):
         changes["step_size"] = choice.step_size / 2  # a batch is steeper than all rows are on average
@@ -193,8 +194,8 @@ def _chosen(
     return choice
 
 
-def _counting(tell: Tell) -> Callable[[int, int, str], None]:
-    return lambda done, total, text: tell(f"looking at candidate {done + 1} of {total}: {text}")
+def _counting(job: Job) -> Watch:
+    return lambda now: job.tell(f"looking at candidate {now.done + 1} of {now.total}: {now.text}")
 
 
 def _impossible(job: Job, data: AnyDataset) -> Proof:

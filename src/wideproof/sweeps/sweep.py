@@ -7,27 +7,17 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import jax
 import xarray as xr
 
 from wideproof.errors import InputError
+from wideproof.progress import Progress, Watch
 from wideproof.sweeps.engines import Outcome, in_batches, in_processes, in_threads, on_cluster
 from wideproof.sweeps.store import Store
 from wideproof.sweeps.study import Study
 from wideproof.sweeps.task import Task, tasks_of
 from wideproof.threads import cores
-
-
-class Progress(NamedTuple):
-    """How far a sweep is."""
-
-    done: int
-    failed: int
-    total: int
-    rate: float
-    last: Outcome | None
 
 
 @dataclass(frozen=True)
@@ -51,7 +41,7 @@ def sweep(
     threads: int | None = None,
     batch: bool | None = None,
     cluster: str | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Watch | None = None,
 ) -> Sweep:
     """Carry out the tasks of a study that are not finished yet, and assemble the results.
 
@@ -98,7 +88,7 @@ def sweep_part(
     *,
     threads: int | None = None,
     batch: bool | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Watch | None = None,
 ) -> Part:
     """Carry out one of several parts of a study, as one job of many on a cluster; `sweep` gathers the results.
 
@@ -134,7 +124,7 @@ def _carry_out(
     store: Store,
     tasks: Sequence[Task],
     engine: Callable[[list[Task]], Generator[Outcome]],
-    progress: Callable[[Progress], None] | None,
+    progress: Watch | None,
 ) -> tuple[int, int, tuple[Outcome, ...]]:
     """Do what is not done, keep it, and return how many tasks were kept and done, and those that failed."""
     began = time.perf_counter()
@@ -158,7 +148,9 @@ def _carry_out(
             note()
             if progress is not None:
                 rate = (done + len(failed)) / (time.perf_counter() - began)
-                progress(Progress(len(finished) + done, len(failed), len(tasks), rate, outcome))
+                text = f"{rate:.2g} tasks/s" + (f", {len(failed)} failed" if failed else "")
+                ended = len(finished) + done + len(failed)
+                progress(Progress("sweeping", ended, len(tasks), text, outcome))
     return len(finished), done, tuple(failed)
 
 

@@ -1,5 +1,6 @@
 """Losses with their constants, gradient descent and SGD as compiled loops, runs that can be resumed."""
 
+from wideproof.doors import lazily as _lazily
 from wideproof.training.loop import Status as Status
 from wideproof.training.loop import minibatch as minibatch
 from wideproof.training.losses import LOGISTIC as LOGISTIC
@@ -18,9 +19,10 @@ from wideproof.training.recording import State as State
 from wideproof.training.run import Run as Run
 from wideproof.training.step_size import step_size_for as step_size_for
 from wideproof.training.stepping import Stepper as Stepper
-from wideproof.training.train import Progress as Progress
 from wideproof.training.train import begin as begin
 from wideproof.training.train import extend as extend
 from wideproof.training.train import resume as resume
 from wideproof.training.train import train as train
 from wideproof.training.train import train_many as train_many
+
+__getattr__, __dir__ = _lazily(__name__, {}, former={"Progress": "wideproof.progress.Progress"})

@@ -6,10 +6,10 @@ import dataclasses
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from wideproof.errors import InputError
 from wideproof.interrupts import stop_request
 from wideproof.networks import Network
 from wideproof.precision import double
+from wideproof.progress import Progress, Watch
 from wideproof.storage import new_folder
 from wideproof.threads import cores
 from wideproof.training.loop import Carry, Limits, Problem, Status, compiled, record_shapes, start, static_part
@@ -32,16 +33,6 @@ from wideproof.training.step_size import step_size_for
 CHUNK_SECONDS = 0.5
 
 
-class Progress(NamedTuple):
-    """Where a run stands, after each chunk."""
-
-    step: int
-    steps: int
-    loss: float
-    error: float
-    rate: float
-
-
 @double
 def train(
     network: Network,
@@ -51,7 +42,7 @@ def train(
     record: Mapping[str, Measure] | None = None,
     folder: str | Path | None = None,
     checkpoint_seconds: float = 30.0,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Watch | None = None,
     start: Run | None = None,
 ) -> Run:
     """Train `network` on `data` by gradient descent or SGD, as `recipe` says.
@@ -100,7 +91,7 @@ def resume(
     record: Mapping[str, Measure] | None = None,
     steps: int | None = None,
     checkpoint_seconds: float = 30.0,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Watch | None = None,
 ) -> Run:
     """Go on with the run in `folder`; the end is the same, bit for bit, as without the interruption.
 
@@ -118,7 +109,7 @@ def resume(
 
 
 @double
-def extend(run: Run, steps: int, folder: Path, progress: Callable[[Progress], None] | None = None) -> Run:
+def extend(run: Run, steps: int, folder: Path, progress: Watch | None = None) -> Run:
     """Go on with a run that is in memory, up to `steps` in all, and keep it in its `folder`; as `resume` does."""
     run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
     save_description(folder, run)
@@ -134,7 +125,7 @@ def train_many(
     seeds: Sequence[int] = tuple(range(8)),
     record: Mapping[str, Measure] | None = None,
     how: str = "auto",
-    progress: Callable[[Progress], None] | None = None,
+    progress: Watch | None = None,
 ) -> list[Run]:
     """Train the same network from several seeds, with one compilation.
 
@@ -249,7 +240,7 @@ def _go_on(
     measures: Mapping[str, Measure],
     folder: Path,
     checkpoint_seconds: float,
-    progress: Callable[[Progress], None] | None,
+    progress: Watch | None,
 ) -> Run:
     """Drive a run that is under way, or had reached a step limit that has been raised; return any other as it is."""
     if run.status is Status.LIMIT and run.step < run.recipe.steps:
@@ -276,7 +267,7 @@ def _drive(
     measures: Mapping[str, Measure],
     folder: Path | None,
     checkpoint_seconds: float,
-    progress: Callable[[Progress], None] | None,
+    progress: Watch | None,
 ) -> list[Run]:
     """Run chunks until every run has stopped or the user asks to; several runs go as one batch."""
     taken = sorted({"loss", "error", "step"} & set(measures))
@@ -400,5 +391,6 @@ def gather(
 
 def _progress(seen: list[tuple[np.ndarray, dict[str, np.ndarray]]], step: int, steps: int, rate: float) -> Progress:
     rows = next((values for at, values in reversed(seen) if len(at)), None)
-    loss, error = (np.nan, np.nan) if rows is None else (rows["loss"][-1], rows["error"][-1])
-    return Progress(step, steps, float(loss), float(error), rate)
+    loss, error = (math.nan, math.nan) if rows is None else (float(rows["loss"][-1]), float(rows["error"][-1]))
+    shown = [f"loss {loss:.3g}", *([] if math.isnan(error) else [f"error {error:.3g}"]), f"{rate:.0f} steps/s"]
+    return Progress("training", step, steps, ", ".join(shown), {"loss": loss, "error": error, "rate": rate})
