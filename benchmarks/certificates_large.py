@@ -101,8 +101,8 @@ def make(given: argparse.Namespace) -> dict[str, Any]:
         data.x.shape[1], given.width, given.depth, get_activation(given.activation), outputs=given.outputs
     )
     start = {name: np.asarray(weight, np.float64) for name, weight in network.init(given.seed).items()}
-    lean = given.width >= given.n
-    need = memory_needed(network.graph, start, given.n, dense=False, lean=lean)
+    way = anchor.way_of(network.graph, start, given.n)
+    lean, need = way == "lean", memory_needed(network.graph, start, given.n, way)
     print(f"{data}\n{network}, on {jax.devices()[0]}\nneeds about {need}", flush=True)
     with stages.stage("training"):
         run = train(network, data, Recipe(steps=given.steps, seed=given.seed)) if given.steps else None

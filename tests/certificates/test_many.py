@@ -194,8 +194,6 @@ def test_memory_that_is_not_there_is_said_before(monkeypatch):
 
 def test_memory_grows_with_the_square_of_the_rows():
     network = FullyConnected(784, 64, 1, ERF, outputs=10)
-    small, large = (
-        memory.memory_needed(network.graph, network.init(0), n, dense=False, lean=False) for n in (2000, 4000)
-    )
+    small, large = (memory.memory_needed(network.graph, network.init(0), n) for n in (2000, 4000))
     assert 2 * 8 * 20_000**2 < small.prover < 1.3 * 2 * 8 * 20_000**2
     assert 3 < large.prover / small.prover < 4

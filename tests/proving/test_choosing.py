@@ -9,6 +9,7 @@ from wideproof.data.preparation import apply, merges
 from wideproof.data.repeats import distinct
 from wideproof.errors import InputError
 from wideproof.planning.candidates import Candidate
+from wideproof.proving import choosing
 from wideproof.proving.choosing import Looked, choose, rank
 from wideproof.proving.estimates import Estimate
 
@@ -107,3 +108,14 @@ def test_sphere_and_lift_say_what_they_need():
     assert np.allclose(np.linalg.norm(prepare(data, "sphere(4)").x, axis=1), 4)
     with pytest.raises(InputError, match="all rows of 'data' are equal"):
         prepare(Dataset(np.ones((3, 2)), [1.0, 2.0, 3.0], "regression"), "lift")
+
+
+@pytest.mark.parametrize(
+    ("rows", "outputs", "width"), [(100, 1, 256), (2000, 1, 4096), (10_000, 1, 2048), (10_000, 10, 16_384)]
+)
+def test_thousands_of_rows_have_a_narrower_network(rows, outputs, width):
+    """The whole Gram matrix takes less memory than a read-out as wide as there are rows, unless outputs are many."""
+    x = np.random.default_rng(0).standard_normal((rows, 2))
+    y = np.zeros((rows, outputs) if outputs > 1 else rows)
+    candidate = Candidate("fully-connected", "erf", 1, "")
+    assert choosing._width(Dataset(x, y, "regression"), candidate) == width

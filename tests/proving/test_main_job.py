@@ -211,3 +211,16 @@ def test_any_number_of_outputs(tmp_path):
     assert found.proved, found
     assert found.verdict.precision == 53
     assert (found.predict(x) == [f"c{k}" for k in labels]).all()
+
+
+def test_a_read_out_with_fewer_features_than_rows(tmp_path):
+    """As many rows, and 45 features: the whole Gram matrix is bounded, and what it takes is said before."""
+    rng, told = np.random.default_rng(1), []
+    x, labels = rng.standard_normal((50, 20)), np.arange(50) % 25
+    found = wp.prove(
+        (x, [f"c{k}" for k in labels]), network="fully-connected", width=45, folder=tmp_path / "p", stage=told.append,
+        **QUICK,
+    )  # fmt: skip
+    assert any("a certificate for so many rows takes about" in text for text in told)
+    assert found.attempt.anchor.many
+    assert found.proved, found

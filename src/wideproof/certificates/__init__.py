@@ -2,6 +2,7 @@
 
 from wideproof.certificates import passes as passes
 from wideproof.certificates.anchor import DENSE as DENSE
+from wideproof.certificates.anchor import memory_of as memory_of
 from wideproof.certificates.attempt import Attempt as Attempt
 from wideproof.certificates.attempt import Obstacle as Obstacle
 from wideproof.certificates.balance import balanced as balanced

@@ -28,11 +28,11 @@ from wideproof.certificates.enclosure import (
     smallest_eigenvalue,
     spectral_norm,
 )
-from wideproof.certificates.memory import require_memory
+from wideproof.certificates.memory import Memory, Way, require_memory
 from wideproof.certificates.passes import Pass, run
 from wideproof.certificates.tangents import Tangents, operator_norms, tangents_of
 from wideproof.kernels.cholesky import UNIT
-from wideproof.networks import Graph, Read, Term
+from wideproof.networks import Graph, Network, Read, Term
 from wideproof.precision import double
 
 CHUNK = 1 << 24  # entries of a Jacobian held at a time
@@ -197,12 +197,10 @@ def measure(
     graph = graph.unrolled
     matrices = {t.weight: exact(graph.matrix(params, t.weight), tracked) for _, t in graph.terms() if t.weight}
     norms = {name: spectral_norm(m) for name, m in matrices.items()}
-    read = graph.matrix(params, graph.read_out)
-    rows, wide = len(x) * len(read) * len(graph.sites), read[0].size >= len(x) and len(graph.sites) == 1
-    lean = rows > DENSE and wide and graph.read_out in graph.trained and not sharp
-    many = rows > DENSE and not lean and many_rows.is_plain(graph)
-    if rows > DENSE:
-        require_memory(graph, params, len(x), dense=not many and not lean, lean=lean)
+    way = way_of(graph, params, len(x), sharp)
+    lean, many = way == "lean", way == "many"
+    if way != "few":
+        require_memory(graph, params, len(x), way)
     passed = run(graph, params, np.asarray(x, np.float64), tracked, norms, lean)
     n, c = passed.outputs.mid.shape
     weigh = weigher(counts, n, tracked)
@@ -284,6 +282,28 @@ def _ends_of_many(
         up = many_rows.raised(up, c, -lifted)
     mid = np.asarray(up.mid)
     return Ball(mid, np.broadcast_to(up.entry, mid.shape) if tracked else None), s, largest, lifted
+
+
+def way_of(graph: Graph, params: Mapping[str, np.ndarray], n: int, sharp: bool = False) -> Way:
+    """Return how the Gram matrix of `n` examples is bounded: see `Way`."""
+    read = graph.matrix(params, graph.read_out)
+    if n * len(read) * len(graph.sites) <= DENSE:
+        return "few"
+    wide = read[0].size >= n and len(graph.sites) == 1
+    if wide and graph.read_out in graph.trained and not sharp:
+        return "lean"
+    return "many" if many_rows.is_plain(graph) else "radii"
+
+
+def memory_of(network: Network, n: int) -> Memory:
+    """Return the memory that a certificate for `n` examples takes, or raise with how many would fit.
+
+    >>> from wideproof.networks import FullyConnected
+    >>> memory_of(FullyConnected(input_dim=8, width=16, depth=1), 100).device
+    0.0
+    """
+    graph, shapes = network.graph.unrolled, {name: np.zeros(law.shape) for name, law in network.laws().items()}
+    return require_memory(graph, shapes, n, way_of(graph, shapes, n))
 
 
 def least_singular(matrix: Ball, tracked: bool) -> float:

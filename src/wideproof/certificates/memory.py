@@ -2,9 +2,10 @@ r"""How much memory a certificate takes, before anything is computed.
 
 For $n$ examples with $c$ outputs, $N = nc$ rows of the Jacobian and $U$ hidden values of an example, counted in float64
 numbers: the passes hold about $(12 + 6c) n U$ (each value and slope with its radius, cotangents for every output), the
-Gram matrix $N^2$, and its factor is made in a copy. With radii (up to `DENSE` rows) ten such matrices are there at a
-time; of a wide read-out alone $n^2$ takes the place of $N^2$. On a device the matrix stays there, with five more at a
-time, and one copy comes back. The verifier holds about $(20 + 8c) n U + 2 N^2$.
+Gram matrix $N^2$, and its factor is made in a copy. With radii ten such matrices are there at a
+time; of a wide read-out alone $n^2$ takes the place of $N^2$. On a device the matrix is there, with five more at a
+time, and comes back in the end. The verifier holds about $(20 + 8c) n U + 2 N^2$. What Python and its libraries take
+themselves, half a GiB, and several with a GPU, is not counted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -22,6 +23,8 @@ from wideproof.certificates.devices import accelerated
 from wideproof.errors import InputError
 from wideproof.networks import Graph
 
+# With radii (`few` rows, or `radii` for layers that ask for them), one bound (`many`), a wide read-out alone (`lean`).
+Way = Literal["few", "radii", "many", "lean"]
 SPARE = 0.9  # of the memory that is free, what is counted on
 GIB = 2.0**30
 
@@ -38,15 +41,15 @@ class Memory(NamedTuple):
         return f"{self.prover / GIB:.1f} GiB{there}; {self.verifier / GIB:.1f} GiB to verify it"
 
 
-def memory_needed(graph: Graph, params: Mapping[str, np.ndarray], n: int, *, dense: bool, lean: bool) -> Memory:
-    """Return what a certificate for `n` examples takes; `dense` and `lean` as in `anchor`.
+def memory_needed(graph: Graph, params: Mapping[str, np.ndarray], n: int, way: Way = "many") -> Memory:
+    """Return what a certificate for `n` examples takes.
 
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(input_dim=784, width=1024, depth=1)
-    >>> print(memory_needed(network.graph, network.init(0), 10_000, dense=False, lean=False))
+    >>> print(memory_needed(network.graph, network.init(0), 10_000))
     3.2 GiB; 4.0 GiB to verify it
     """
-    graph = graph.unrolled
+    graph, lean, radii = graph.unrolled, way == "lean", way in ("few", "radii")
     read = graph.matrix(params, graph.read_out)
     outputs = 0 if lean else len(read) * len(graph.sites)
     hidden = sum(
@@ -56,21 +59,21 @@ def memory_needed(graph: Graph, params: Mapping[str, np.ndarray], n: int, *, den
     )
     given = 6 * n * math.prod(graph.shape) * max(1, graph.times) + 4 * sum(map(np.size, params.values()))
     square = 8.0 * (n * max(1, outputs)) ** 2
-    on_device = accelerated() and not dense and not lean
-    matrices = 10 if dense else 8 if lean else 1 if on_device else 2
+    on_device = accelerated() and way == "many"
+    matrices = 10 if radii else 8 if lean else 2
     prover = 8.0 * (given + (12 + 6 * outputs) * n * hidden) + matrices * square
-    verifier = 8.0 * (given + (20 + 8 * outputs) * n * hidden) + (8 if lean or dense else 2) * square
+    verifier = 8.0 * (given + (20 + 8 * outputs) * n * hidden) + (2 if way == "many" else 8) * square
     return Memory(prover, 6 * square if on_device else 0.0, verifier)
 
 
-def require_memory(graph: Graph, params: Mapping[str, np.ndarray], n: int, *, dense: bool, lean: bool) -> Memory:
+def require_memory(graph: Graph, params: Mapping[str, np.ndarray], n: int, way: Way) -> Memory:
     """Return what is needed, or raise with how many examples would fit."""
 
     def fits(count: int) -> bool:
-        need = memory_needed(graph, params, count, dense=dense, lean=lean)
+        need = memory_needed(graph, params, count, way)
         return need.prover <= SPARE * free_memory() and need.device <= SPARE * device_memory()
 
-    need = memory_needed(graph, params, n, dense=dense, lean=lean)
+    need = memory_needed(graph, params, n, way)
     if fits(n):
         return need
     low, high = 0, n

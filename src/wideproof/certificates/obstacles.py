@@ -56,8 +56,10 @@ def no_eigenvalue(anchor: Anchor, x: np.ndarray) -> Obstacle | None:
         return Obstacle(
             "parameters", anchor.parameters, rows, reason, ("train a wider network", "train more of its layers")
         )
-    culprits = spectrum(anchor.gram.mid, error=float(np.abs(anchor.gram.mid).max()), points=x.reshape(len(x), -1))
-    named = f"; {culprits.culprits[0]}" if culprits.culprits else ""
+    named = ""
+    if not anchor.many:  # all eigenvectors of many rows would take hours
+        found = spectrum(anchor.gram.mid, error=float(np.abs(anchor.gram.mid).max()), points=x.reshape(len(x), -1))
+        named = f"; {found.culprits[0]}" if found.culprits else ""
     reason = f"the smallest eigenvalue of the Gram matrix is not known to be positive{named}"
     advice = ("merge or remove near-duplicates", "centre or whiten the data", "train a wider network")
     return Obstacle("eigenvalue", 0.0, 0.0, reason, advice)

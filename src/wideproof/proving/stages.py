@@ -16,7 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from wideproof.certificates import DENSE, Attempt, Obstacle, Polished, balanced, certify, fit_read_out, polish, scored
+from wideproof.certificates import (
+    DENSE,
+    Attempt,
+    Obstacle,
+    Polished,
+    balanced,
+    certify,
+    fit_read_out,
+    memory_of,
+    polish,
+    scored,
+)
 from wideproof.data import AnyDataset, audit, distinct, load, prepare
 from wideproof.deprecations import renamed
 from wideproof.errors import InputError
@@ -217,6 +228,8 @@ def _attempt(job: Job, choice: Choice) -> Proof:
     ready, network = choice.data, choice.network
     folders.require_same_problem(job.folder, network, ready)
     job.tell(f"{ready}\n{network}")
+    if distinct(ready).y.size > DENSE:
+        job.tell(f"a certificate for so many rows takes about {memory_of(network, distinct(ready).n)}")
     recipe = dataclasses.replace(
         job.recipe, seed=choice.seed, step_size=choice.step_size, steps=choice.steps
     )  # fmt: skip
