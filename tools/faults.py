@@ -17,13 +17,17 @@ import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = "src"
@@ -225,19 +229,48 @@ def attempt(seed: int, fault: Fault, root: Path, selection: Selection, limit: in
 
 
 def tested(files: list[str], only: list[str], root: Path, limit: int) -> tuple[int, str]:
-    """Run test files until one fails; return the exit code and what was said."""
+    """Run test files until one fails, in a fork of this process; return the exit code and what was said."""
     # Without `addopts`: checking shapes at every call takes longer than most selections.
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=line", "-o", "addopts=",
-               "-m", "not slow", *only, "--doctest-modules", *files]  # fmt: skip
-    try:
-        done = subprocess.run(
-            command, cwd=root, capture_output=True, text=True, timeout=15 * limit, check=False,
-            env=os.environ | {"PYTHONPATH": str(root / SOURCE)},
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5)),
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as late:
-        return -9, str(late.stdout or "")
-    return done.returncode, done.stdout + done.stderr
+    arguments = ["-x", "-q", "--no-header", "--tb=line", "-o", "addopts=", "-m", "not slow", *only, "--doctest-modules",
+                 "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # fmt: skip
+    with tempfile.TemporaryFile("w+") as said:
+        child = os.fork()
+        if child == 0:
+            code = 3
+            try:
+                os.setpgid(0, 0)
+                resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+                os.dup2(said.fileno(), 1)
+                os.dup2(said.fileno(), 2)
+                os.chdir(root)
+                os.environ["PYTHONPATH"] = str(root / SOURCE)
+                sys.path[:0] = [str(root), str(root / SOURCE)]
+                code = int(pytest.main([*arguments, *files]))
+                sys.stdout.flush()
+            finally:
+                os._exit(code)  # nothing of the parent's is unwound here
+        began, ended = time.monotonic(), 0
+        while not ended:
+            time.sleep(0.1)
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if time.monotonic() - began > 15 * limit:
+                os.killpg(child, signal.SIGKILL)
+        said.seek(0)
+        return os.waitstatus_to_exitcode(status), said.read()
+
+
+def preload() -> None:
+    """Import what nearly all tests import, none of it from here: a fork has it at once."""
+    import jax.numpy
+    import mpmath
+    import pandas
+    import scipy.optimize
+    import sklearn.base
+    import xarray
+    import zarr
+
+    del jax, mpmath, pandas, scipy, sklearn, xarray, zarr
+    warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # no thread of JAX's runs before its first array
 
 
 def _of_its_paper(path: str) -> list[str]:
@@ -280,6 +313,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         root = copied(ROOT, Path(folder))
         selection = Selection(root)
+        if not options.list:
+            preload()
         for seed in range(first, last + 1):
             fault = draw(seed, root)
             if planted.setdefault(fault, seed) != seed:
