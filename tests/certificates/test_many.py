@@ -197,3 +197,16 @@ def test_memory_grows_with_the_square_of_the_rows():
     small, large = (memory.memory_needed(network.graph, network.init(0), n) for n in (2000, 4000))
     assert 2 * 8 * 20_000**2 < small.prover < 1.3 * 2 * 8 * 20_000**2
     assert 3 < large.prover / small.prover < 4
+
+
+def test_norms_of_very_many_forms_are_those_of_each(monkeypatch):
+    from wideproof.certificates import lipschitz
+
+    forms = np.abs(np.random.default_rng(8).standard_normal((40, 3, 3)))
+    forms = forms + forms.swapaxes(1, 2)
+    forms[3] = 0.0
+    forms[4] = np.diag([0.0, 2.0, 0.0])
+    one = [lipschitz._top(q) for q in forms]
+    monkeypatch.setattr(lipschitz, "DENSE", 20)
+    assert np.allclose(lipschitz._tops(forms), one, rtol=1e-14, atol=0)
+    assert (np.array(one) >= np.linalg.eigvalsh(forms)[:, -1] * (1 - 1e-15)).all()

@@ -111,7 +111,8 @@ def test_sphere_and_lift_say_what_they_need():
 
 
 @pytest.mark.parametrize(
-    ("rows", "outputs", "width"), [(100, 1, 256), (2000, 1, 4096), (10_000, 1, 2048), (10_000, 10, 16_384)]
+    ("rows", "outputs", "width"),
+    [(100, 1, 256), (2000, 1, 4096), (4521, 1, 8192), (10_000, 1, 2048), (10_000, 10, 16_384)],
 )
 def test_thousands_of_rows_have_a_narrower_network(rows, outputs, width):
     """The whole Gram matrix takes less memory than a read-out as wide as there are rows, unless outputs are many."""

@@ -11,7 +11,8 @@ from wideproof.certificates.certifying import certify
 from wideproof.certificates.polishing import polish
 from wideproof.data import Dataset
 from wideproof.networks import FullyConnected, Residual, Sketch, get_activation
-from wideproof_verify import networks, verify, wide
+from wideproof_verify import bounds, networks, verify, wide
+from wideproof_verify.arithmetic import balls
 from wideproof_verify.graphs import build
 
 ERF = get_activation("erf")
@@ -153,3 +154,14 @@ def test_moved_numbers_are_refused(case, tmp_path, name):
     document["anchor"] = {}
     arrays[name][(0,) * arrays[name].ndim] += 1e-4
     assert verify(put(tmp_path / "c", document, arrays, digests=True)).answer == "not proved"
+
+
+def test_norms_of_nonnegative_forms_are_bounded():
+    forms = np.abs(np.random.default_rng(9).standard_normal((3, 20, 3)))
+    forms = forms + forms.swapaxes(0, 2)
+    forms[:, 4] = 0.0
+    forms[:, 5] = np.diag([0.0, 2.0, 0.0])
+    found = bounds._perron(balls(forms))
+    values = np.linalg.eigvalsh(forms.swapaxes(0, 1))[:, -1]
+    assert all(float(bound.upper()) >= value * (1 - 1e-15) for bound, value in zip(found, values, strict=True))
+    assert np.allclose([float(bound) for bound in found], values, rtol=1e-9, atol=0)

@@ -54,7 +54,7 @@ PROVABLE = 1e-5  # smallest eigenvalue at which a certificate is expected
 GOOD = 0.9  # with an estimate below this the other families are tried too, where that is cheap
 SMALL = 250
 LEAST_WIDTH, MOST_WEIGHTS = 256, 2**26
-NARROW = 2048  # the width for thousands of rows
+NARROW, LARGEST = 2048, 10**9  # the width where a wide read-out would take more than so many numbers, 8 GB
 MOST_STEPS = 8192  # where every step is going to be followed
 ROOM = 2.0  # of the smallest scale of the positive start with a proof, where the proven rate is next to nothing
 OPERATIONS, PER_UNIT = 1e11, 500  # of training, about; an activation with its slope costs as much as so many products
@@ -391,14 +391,14 @@ def _prepared(data: AnyDataset, steps: str) -> AnyDataset:
 def _width(data: AnyDataset, candidate: Candidate) -> int:
     """Return the first power of two with a quarter more features than there are distinct inputs.
 
-    Of thousands of rows that takes more memory than a narrower network with the whole Gram matrix, where that fits.
+    Where that takes too much memory, a narrower network with the whole Gram matrix, if that takes less.
     """
     n, outputs = distinct(data).n, math.prod(data.target_shape)
     width = 1 << max(LEAST_WIDTH.bit_length() - 1, math.ceil(math.log2(1.25 * n)))
     if kind_of(data) != "vectors":
         width = min(width, 256)
     whole, lean = (12 + 6 * outputs) * n * NARROW + 2 * (n * outputs) ** 2, 12 * n * width + 8 * n**2
-    if width > 2 * NARROW and whole < lean:
+    if lean > LARGEST and whole < lean:
         width = NARROW
 
     def weights(width: int) -> int:
