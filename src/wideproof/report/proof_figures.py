@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from wideproof.report.figures import label_plainly
 from wideproof.report.proof_words import counted, shown
 
 if TYPE_CHECKING:
@@ -244,14 +245,19 @@ _FIGURES: dict[str, tuple[str, Callable[[Proof], Figure | None], Callable[[Proof
 
 def draw(proof: Proof) -> dict[str, Drawn]:
     """Return the figures that this proof has, by name, in the order of the report."""
+    import matplotlib
+
     found = {}
     for name, (title, function, caption) in _FIGURES.items():
         with np.errstate(over="ignore"):  # Matplotlib tries limits far outside of a logarithmic axis
             figure = function(proof)
             if figure is None:
                 continue
+            label_plainly(figure)
             figure.draw_without_rendering()
-            figure.set_layout_engine("none")  # the places of axes are found once, not for every file
+            # The places of axes are found once, not for every file; no engine, or each file would be drawn twice.
+            with matplotlib.rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+                figure.set_layout_engine(None)
         found[name] = Drawn(title, figure, caption(proof))
     return found
 

@@ -63,7 +63,7 @@ OBSTACLES = {
 }
 _PAPERS = {"du2019": "Du et al. 2019", "zou2018": "Zou et al. 2018", "allenzhu2018": "Allen-Zhu et al. 2018",
            "frei2019": "Frei et al. 2019"}  # fmt: skip
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def shown(value: float, digits: int = 6, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -81,7 +81,7 @@ def shown(value: float, digits: int = 6, rounding: str = ROUND_HALF_EVEN) -> str
     plain = -5 < power < digits
     text = f"{near if plain else near.scaleb(-power):f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
-    raised = f"10{str(power).translate(_RAISED)}"
+    raised = f"10{str(power).translate(RAISED)}"
     return text if plain else raised if text == "1" else f"{text}×{raised}"
 
 
