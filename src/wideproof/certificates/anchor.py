@@ -276,7 +276,8 @@ def _ends_of_many(
     lifted = trace / n / c if constant else 0.0
     up = many_rows.raised(whole, c, lifted) if lifted else whole
     smallest = many_rows.smallest(up, tracked)
-    smallest -= min(max(smallest, 0.0) / 2, lost * (trace + n * lifted) + 64 * UNIT * tracked * n * trace)
+    kept = lost * (trace + n * lifted) + 1024 * UNIT * tracked * trace
+    smallest -= min(max(smallest, 0.0) / 2, kept)
     s = float(np.sqrt(smallest)) * (1 - 1e-7 * tracked) if smallest > 0 else 0.0
     if lifted:
         up = many_rows.raised(up, c, -lifted)
