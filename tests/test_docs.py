@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import inspect
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -89,6 +92,28 @@ def test_every_command_is_on_the_page_of_the_command_line():
     table = "\n".join(line for line in text.splitlines() if line.startswith("| `wideproof "))
     names = [name for commands in PANELS.values() for name in commands]
     assert [name for name in names if not re.search(rf"`(wideproof )?{name}\b", table)] == []
+
+
+def undescribed(function: Callable[..., object]) -> list[str]:
+    """The arguments that a function's docstring does not name.
+
+    >>> undescribed(lambda x: x)
+    ['x']
+    """
+    doc = inspect.getdoc(function) or ""
+    return [name for name in inspect.signature(function).parameters if not re.search(rf"\b{re.escape(name)}\b", doc)]
+
+
+def test_every_argument_of_a_public_function_is_described(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
+    public = importlib.import_module("public")
+    missing = {}
+    for package in public.PACKAGES:
+        for name in public.names_of(package):
+            value = getattr(importlib.import_module(package), name)
+            if inspect.isroutine(value) and undescribed(value):
+                missing[f"{package}.{name}"] = undescribed(value)
+    assert missing == {}
 
 
 def test_every_word_of_the_glossary_is_linked_from_a_page_and_stands_in_order():

@@ -40,7 +40,17 @@ def is_balanced(graph: Graph, params: Mapping[str, np.ndarray], y: np.ndarray) -
 
 
 def balanced(graph: Graph, params: Mapping[str, np.ndarray], y: np.ndarray) -> dict[str, np.ndarray] | None:
-    """Return weights next to these that are balanced exactly, or `None` where they are not nearly so."""
+    """Return weights next to these that are balanced exactly, or `None` where they are not nearly so.
+
+    Parameters
+    ----------
+    graph
+        The network.
+    params
+        Weights by name.
+    y
+        Targets.
+    """
     if graph.outputs < 2 or graph.times or graph.bias is None or y.ndim != 2:
         return None
     totals = {math.fsum(row) for row in y}

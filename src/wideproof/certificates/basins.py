@@ -280,6 +280,10 @@ def certify_basin(
         Certify this one; by default `share` times $1/b^2$. Smaller steps allow larger distances.
     target_loss
         The loss for which steps are counted.
+    level
+        `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    sharp
+        Spend a pass and some spectral norms for each example on sharper Lipschitz constants.
 
     Examples
     --------

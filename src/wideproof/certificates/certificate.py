@@ -182,7 +182,13 @@ def canonical(document: Mapping[str, Any]) -> str:
 
 
 def load_certificate(folder: str | Path) -> Certificate:
-    """Read a certificate; nothing is checked but the digests and that the network is described as one."""
+    """Read a certificate; nothing is checked but the digests and that the network is described as one.
+
+    Parameters
+    ----------
+    folder
+        The folder that `Certificate.save` wrote.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

@@ -144,7 +144,15 @@ def certify(
 
 
 def scored(network: Network, y: np.ndarray) -> np.ndarray:
-    """Return the targets that enter the loss."""
+    """Return the targets that enter the loss.
+
+    Parameters
+    ----------
+    network
+        Recurrent ones are scored from the second step on.
+    y
+        Targets.
+    """
     return y[:, 1:] if network.data_kind == "sequences" else y
 
 

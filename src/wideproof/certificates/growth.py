@@ -294,6 +294,13 @@ def seconds_to_follow(
 ) -> float:
     """Return about how long a verifier takes to follow steps on `rows` examples each, with so many bits at each.
 
+    Parameters
+    ----------
+    params
+        Weights by name.
+
+    Examples
+    --------
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(3, 16, 1)
     >>> 0.2 < seconds_to_follow(network.graph, network.init(0), 3, [20.0] * 100) < 2.0

@@ -88,6 +88,10 @@ def certify_momentum(
         Certify this one; by default the largest with a proof, about $(1 - \beta)/S^2$.
     target_loss
         The loss, above the least one, for which steps are counted.
+    level
+        `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    sharp
+        Spend a pass and some spectral norms for each example on sharper Lipschitz constants.
 
     Examples
     --------

@@ -21,6 +21,15 @@ def length(arrays: Mapping[str, np.ndarray]) -> float:
 def distance(names: Iterable[str], here: Mapping[str, ArrayLike], there: Mapping[str, ArrayLike]) -> float:
     """Return how far the named arrays are apart.
 
+    Parameters
+    ----------
+    names
+        The arrays that count.
+    here, there
+        Two sets of arrays by name.
+
+    Examples
+    --------
     >>> distance(["a"], {"a": [1.0, 2.0], "W1": [5.0]}, {"a": [4.0, 6.0], "W1": [0.0]})
     5.0
     """

@@ -42,6 +42,17 @@ def nearest(
 
     Where that ends, $r = 0$ and $\theta_0 - z$ is normal to the set of fits. `None` where it does not end.
 
+    Parameters
+    ----------
+    x, y
+        Inputs and targets.
+    start
+        Where the iteration begins; by default at `params`.
+    steps
+        At most so many steps.
+
+    Examples
+    --------
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(input_dim=3, width=64, depth=1)
     >>> found = nearest(network, network.init(0), np.eye(3), np.array([1.0, -1.0, 1.0]))

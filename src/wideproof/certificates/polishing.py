@@ -65,6 +65,17 @@ def fit_read_out(
     one small system for any number of outputs. It needs at least as many features as examples; the steps after the
     first only take away what rounding left.
 
+    Parameters
+    ----------
+    params
+        The weights to start from.
+    x, y
+        Inputs and targets.
+    steps
+        At most so many steps.
+
+    Examples
+    --------
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(input_dim=3, width=64, depth=1)
     >>> found = fit_read_out(network, network.init(0), np.eye(3), np.array([1.0, -1.0, 1.0]))
@@ -99,6 +110,17 @@ def polish(
 ) -> Polished:
     """Take Gauss-Newton steps until the residual stops falling; each is damped until it reduces the residual.
 
+    Parameters
+    ----------
+    params
+        The weights to start from.
+    x, y
+        Inputs and targets.
+    steps
+        At most so many steps.
+
+    Examples
+    --------
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(input_dim=3, width=64, depth=1)
     >>> x = np.eye(3)
@@ -183,6 +205,17 @@ def polish_ridge(
     $(J^\top J + \alpha I)^{-1} g = (g - J^\top (G + \alpha I)^{-1} J g) / \alpha$, where $\alpha = \lambda$, or more
     while that does not help.
 
+    Parameters
+    ----------
+    params
+        The weights to start from.
+    x, y
+        Inputs and targets.
+    steps
+        At most so many steps.
+
+    Examples
+    --------
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(input_dim=3, width=64, depth=1)
     >>> found = polish_ridge(network, network.init(0), np.eye(3), np.array([1.0, -1.0, 1.0]), decay=0.5)

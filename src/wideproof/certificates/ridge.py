@@ -95,6 +95,10 @@ def certify_ridge(
         Certify this one; by default the one with the best rate.
     target_loss
         How far above its least value the regularized loss may be, for which steps are counted.
+    level
+        `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    sharp
+        Spend a pass and some spectral norms for each example on sharper Lipschitz constants.
 
     Examples
     --------

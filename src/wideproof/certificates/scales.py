@@ -74,6 +74,10 @@ def scale_needed(
         The scales that are tried at most.
     tolerance
         The bisection ends when the bracket is this narrow, relatively.
+    level
+        `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    progress
+        Is called with every scale that was tried.
 
     Examples
     --------

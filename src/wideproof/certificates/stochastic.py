@@ -62,6 +62,12 @@ def certify_epochs(
         How far from `params` the starts may be; by default about 0.8 times the largest with a proof.
     step_size
         Multiplies the sum over a batch; by default one for which the proven rate is about the best.
+    level
+        `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    sharp
+        Spend a pass and some spectral norms for each example on sharper Lipschitz constants.
+    target_loss
+        The loss for which steps are counted.
 
     Examples
     --------
@@ -158,6 +164,12 @@ def certify_sampling(
         How far from `params` the starts may be; by default about 0.8 times the largest with a proof.
     step_size
         Multiplies the sum over a batch; by default $1/\beta$, the reciprocal of the largest $\|J_B\|^2$.
+    level
+        `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    sharp
+        Spend a pass and some spectral norms for each example on sharper Lipschitz constants.
+    target_loss
+        The loss for which steps are counted.
 
     Examples
     --------
@@ -281,6 +293,10 @@ def certify_orders(
         How far from `params` the starts may be; by default about 0.8 times the largest with a proof.
     step_size
         Multiplies the sum over a batch; by default $1/\beta$, the reciprocal of the largest $\|J_B\|^2$.
+    level
+        `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    sharp
+        Spend a pass and some spectral norms for each example on sharper Lipschitz constants.
 
     Examples
     --------

@@ -34,6 +34,11 @@ THEOREMS = {"descent": "Theorem 1", "basin": "Theorem 4"}
 def doubled(network: FullyConnected, seed: int = 0, scale: float = 1.0) -> dict[str, np.ndarray]:
     r"""Draw a start whose outputs are all zero: the last hidden layer twice, output weights $\pm A$.
 
+    Parameters
+    ----------
+    scale
+        The output scale $A$.
+
     Examples
     --------
     >>> network = FullyConnected(input_dim=3, width=8, depth=2)
@@ -145,6 +150,12 @@ def width_needed(
         The bisection ends when the bracket is this narrow, relatively.
     shares
         The step sizes, as shares of $1/b^2$, at which Theorem 4 is tried where Theorem 1 fails; `()` for none.
+    seeds
+        One search for each.
+    smallest, largest
+        The widths that are tried at least and at most.
+    progress
+        Is called with every width that was tried.
 
     Examples
     --------

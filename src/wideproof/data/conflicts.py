@@ -91,7 +91,13 @@ def _conflicts(data: AnyDataset) -> Conflicts:
 
 
 def half_square(y: np.ndarray) -> float:
-    """Half the sum of squares around the mean; exactly 0 if all rows are equal."""
+    """Half the sum of squares around the mean; exactly 0 if all rows are equal.
+
+    Parameters
+    ----------
+    y
+        Targets, one for each row.
+    """
     return 0.0 if (y == y[0]).all() else float(0.5 * np.square(y - y.mean(axis=0)).sum())
 
 

@@ -32,6 +32,13 @@ def sphere(
     `labels="random"` tosses coins, with opposite labels on the planted pair; `"linear"` takes the side of a
     random hyperplane through the origin that meets both sides.
 
+    Parameters
+    ----------
+    seed
+        Of the draw.
+
+    Examples
+    --------
     >>> data = sphere(n=5, d=3, separation=0.25)
     >>> round(float(np.linalg.norm(data.x[0] - data.x[1])), 12)
     0.25
@@ -65,6 +72,13 @@ def two_classes(
     draws points anywhere with alternating labels; `"linear"` keeps the classes on the two sides of a slab of
     width $\phi$, which is possible for every $\phi \le 2$.
 
+    Parameters
+    ----------
+    seed
+        Of the draw.
+
+    Examples
+    --------
     >>> data = two_classes(n=6, d=4, separation=0.5, mu=0.6)
     >>> data.x[:, -1].tolist() == [0.6] * 6
     True
@@ -128,6 +142,13 @@ def linear_margin(n: int, d: int, rho: float, seed: int = 0) -> Dataset:
 
     The margin of Frei et al. (2019), Assumption 3.2, is then exactly $\gamma = \rho / \sqrt{2\pi}$.
 
+    Parameters
+    ----------
+    seed
+        Of the draw.
+
+    Examples
+    --------
     >>> float(np.abs(linear_margin(n=10, d=4, rho=0.3).x[:, 0]).min())
     0.3
     """
@@ -168,6 +189,15 @@ def sequences(
     Later tokens have norm at most 1 (`tail="random"`), are zero, or are the same for all (`"shared"`):
     Allen-Zhu et al. (2018), Assumption 2.1 and its preliminaries, hold. The targets are standard normal.
 
+    Parameters
+    ----------
+    outputs
+        Targets at every step.
+    seed
+        Of the draw.
+
+    Examples
+    --------
     >>> data = sequences(n=3, length=4, features=5, separation=0.5)
     >>> data.x.shape, data.y.shape
     ((3, 4, 5), (3, 4, 1))

@@ -49,6 +49,13 @@ class PairGeometry:
 def groups_of_equal_rows(x: np.ndarray) -> list[np.ndarray]:
     """Return the positions of every distinct row, in order of first appearance.
 
+    Parameters
+    ----------
+    x
+        An array with the rows along its first axis.
+
+    Examples
+    --------
     >>> [group.tolist() for group in groups_of_equal_rows(np.array([[1.0], [2.0], [1.0]]))]
     [[0, 2], [1]]
     """
@@ -60,6 +67,15 @@ def groups_of_equal_rows(x: np.ndarray) -> list[np.ndarray]:
 def pairs(x: Any, labels: Any = None, *, block: int = 1024, listed: int = 20) -> PairGeometry:
     """Find the extreme pairs of the rows of `x`; `labels` (any integers) make the opposite ones.
 
+    Parameters
+    ----------
+    block
+        Rows in a block of distances.
+    listed
+        How many pairs are named.
+
+    Examples
+    --------
     >>> found = pairs(np.array([[1.0, 0.0], [0.6, 0.8], [-2.0, 0.0]]), [0, 1, 1])
     >>> found.nearest.i, found.nearest.j, found.antipodal
     (0, 1, ((0, 2),))

@@ -247,6 +247,15 @@ def _shaped(x: np.ndarray, kind: Kind, name: str) -> np.ndarray:
 def first_examples(data: AnyDataset, limit: int) -> np.ndarray:
     """Return the positions `from_labels` would keep under the same `limit`.
 
+    Parameters
+    ----------
+    data
+        A data set.
+    limit
+        How many to keep.
+
+    Examples
+    --------
     >>> first_examples(load("iris", classes=("setosa", "virginica")), 4).tolist()
     [0, 1, 50, 51]
     """

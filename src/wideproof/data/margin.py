@@ -62,6 +62,15 @@ def margin(x: Any, y: Any, *, features: int = 4000, seed: int = 0, bracket: bool
     The program on random features is solved with HiGHS; the upper bound takes its dual, the lower bound the
     coefficient function `clip(g(u) / ε, -1, 1)` of the dual with `|g|` rounded off below ε.
 
+    Parameters
+    ----------
+    features
+        How many random features.
+    seed
+        Of the features.
+    bracket
+        Also compute the bounds on either side.
+
     Examples
     --------
     >>> square = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])

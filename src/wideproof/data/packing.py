@@ -44,7 +44,13 @@ def pack(data: AnyDataset) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def unpack(tensors: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> AnyDataset:
-    """Rebuild the data set that `pack` took apart, and check its digest."""
+    """Rebuild the data set that `pack` took apart, and check its digest.
+
+    Parameters
+    ----------
+    tensors, meta
+        What `pack` returned.
+    """
     steps = []
     for i, step in enumerate(meta["preparation"]):
         prefix = f"preparation.{i}."

@@ -95,6 +95,13 @@ def prepare(data: _AnyData, steps: str | Sequence[str]) -> _AnyData:
 def merges(data: AnyDataset, prepared: AnyDataset) -> bool:
     """Return whether a preparation has made different inputs equal: what is proved then is about the preparation.
 
+    Parameters
+    ----------
+    prepared
+        What a preparation made of `data`.
+
+    Examples
+    --------
     >>> data = Dataset([[1.0, 1.0], [2.0, 2.0]], [1, -1], "binary")
     >>> merges(data, prepare(data, "unit")), merges(data, prepare(data, "sphere"))
     (True, False)
@@ -103,7 +110,15 @@ def merges(data: AnyDataset, prepared: AnyDataset) -> bool:
 
 
 def apply(preparation: Sequence[Step], x: object) -> np.ndarray:
-    """Treat a batch of new raw inputs as the training inputs were treated, bit for bit."""
+    """Treat a batch of new raw inputs as the training inputs were treated, bit for bit.
+
+    Parameters
+    ----------
+    preparation
+        The steps of a prepared data set, `data.preparation`.
+    x
+        Raw inputs, with the columns of the training data.
+    """
     result = as_floats(x, "the new inputs")
     require_finite(result, "the new inputs", ("row", "column", "entry"))
     for step in preparation:
@@ -123,7 +138,13 @@ def apply(preparation: Sequence[Step], x: object) -> np.ndarray:
 
 
 def restore_targets(preparation: Sequence[Step], outputs: np.ndarray) -> np.ndarray:
-    """Bring outputs back to the units the targets had before `scale_targets`."""
+    """Bring outputs back to the units the targets had before `scale_targets`.
+
+    Parameters
+    ----------
+    preparation
+        The steps of a prepared data set, `data.preparation`.
+    """
     for step in reversed(preparation):
         if step.name == "scale_targets":
             outputs = outputs * step.array("std") + step.array("mean")
@@ -133,6 +154,13 @@ def restore_targets(preparation: Sequence[Step], outputs: np.ndarray) -> np.ndar
 def parse_steps(steps: str | Sequence[str]) -> list[tuple[str, str]]:
     """Split `"whiten,constant(0.5)"` into names and arguments.
 
+    Parameters
+    ----------
+    steps
+        Steps as text, or a list of them.
+
+    Examples
+    --------
     >>> parse_steps("whiten, constant(0.5)")
     [('whiten', ''), ('constant', '0.5')]
     """

@@ -86,6 +86,13 @@ def distinct(data: AnyDataset) -> Distinct:
 def equal_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first row of every group of equal rows, in order, and for every row its group.
 
+    Parameters
+    ----------
+    x
+        An array with the rows along its first axis.
+
+    Examples
+    --------
     >>> first, place = equal_rows(np.array([[2.0], [0.0], [2.0], [-0.0]]))
     >>> first.tolist(), place.tolist()
     ([0, 1], [0, 1, 0, 1])

@@ -75,6 +75,11 @@ def read_text(
     `header="auto"` the first row is a header if it has text in a column whose other fields are mostly numbers
     or dates, if nothing of it occurs again below, or if it has a name among `expected`.
 
+    Parameters
+    ----------
+    path
+        The file.
+
     Examples
     --------
     >>> import tempfile

@@ -300,6 +300,17 @@ def sgd(
     takes $M = \mathbb{E}\, e e^\top$ one step on, exactly. A step costs three products of $N \times N$ matrices.
     Batches of all examples are gradient descent, and the variance is 0. The first axis of the targets counts examples.
 
+    Parameters
+    ----------
+    gram
+        The Gram matrix, held fixed.
+    start
+        The outputs at step 0.
+    scale
+        $s$: 1 for the half sum, $1/n$ for the mean.
+    eigen
+        All eigenvalues and vectors, where they are known: `spectrum(gram, vectors=True)`.
+
     Examples
     --------
     >>> moments = sgd(np.eye(2), np.ones(2), 0.0, step=0.5, batch=1, steps=1)

@@ -57,6 +57,19 @@ def limit_gram(
     Output coordinates are independent and alike in the limit, so a network with several has this matrix once for
     each. Recurrent networks have one row for each example and scored step. Arguments as for `gram`.
 
+    Parameters
+    ----------
+    names
+        The weights to sum over; by default the trained ones.
+    by_weight
+        Also keep the part of every weight, in `blocks`.
+    precision
+        `"float64"`, `"float32"`, or `"tf32"` on an NVIDIA GPU.
+    memory
+        Bytes of working memory besides the matrix.
+    on_device
+        Leave the matrix on the device.
+
     Examples
     --------
     Depth 1, softplus, orthogonal inputs of norm 1 (only the read-out sees them both):
@@ -89,6 +102,17 @@ def nngp(
 
     With fixed balanced signs (Zou et al., Frei et al.) the mean of the features drops out:
     $S^{(L)}_{ij} - b_i b_j$, on the diagonal $(1 - 1/\pi)\|x\|^2$.
+
+    Parameters
+    ----------
+    other
+        A second set of inputs: the covariance between both.
+    precision
+        `"float64"`, `"float32"`, or `"tf32"` on an NVIDIA GPU.
+    memory
+        Bytes of working memory besides the matrix.
+    on_device
+        Leave the matrix on the device.
 
     Examples
     --------

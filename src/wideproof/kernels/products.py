@@ -30,6 +30,13 @@ def gram_vector(
 
     `v` has one number for every row of the Gram matrix: by example first, then by output.
 
+    Parameters
+    ----------
+    x
+        Inputs, one example in each row.
+    names
+        The weights to sum over; by default the trained ones.
+
     Examples
     --------
     >>> import numpy as np
@@ -86,6 +93,13 @@ def largest_eigenvalue(
 
     $J$ is the Jacobian of the scored outputs with respect to the trained weights; each iteration costs one
     forward-mode and one reverse-mode pass. The estimate is a Rayleigh quotient, so never above the truth.
+
+    Parameters
+    ----------
+    iterations
+        How many products are taken.
+    seed
+        Of the first vector.
 
     Examples
     --------

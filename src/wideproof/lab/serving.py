@@ -36,6 +36,8 @@ def serve(
         Open the page.
     token
         What the address must contain; by default a new one each time.
+    tell
+        Is told the address, and warnings.
     """
     try:
         import uvicorn

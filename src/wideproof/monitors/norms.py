@@ -16,6 +16,11 @@ SMALL = 200  # below this many rows or columns a dense decomposition is faster t
 def spectral_norm(matrix: ArrayLike) -> float:
     r"""Return $\|A\|_2$: from $A A^\top$ or the decomposition where one side is small, else by Lanczos iteration.
 
+    Parameters
+    ----------
+    matrix
+        $A$.
+
     Examples
     --------
     >>> spectral_norm(np.diag([3.0, 4.0]))
@@ -33,6 +38,13 @@ def operator_norm(shape: tuple[int, int], apply: Map, adjoint: Map) -> float:
     r"""Return $\|A\|_2$ of an operator known by $v \mapsto A v$ and $w \mapsto A^\top w$, to about 1e-10.
 
     Lanczos iteration from a fixed start; a lower estimate by nature, exact to rounding when it converges.
+
+    Parameters
+    ----------
+    shape
+        Rows and columns of $A$.
+    apply, adjoint
+        The two products.
     """
     if min(shape) == 1:
         column = apply(np.ones(1)) if shape[1] == 1 else adjoint(np.ones(1))
@@ -66,6 +78,11 @@ def distances(
     params: Mapping[str, ArrayLike], start: Mapping[str, ArrayLike], units: str = "rows"
 ) -> dict[str, Distance]:
     """Return for each weight matrix how far it is from `start`; `units` says whether a unit is a row or a column.
+
+    Parameters
+    ----------
+    params
+        Weights by name.
 
     Examples
     --------

@@ -7,13 +7,26 @@ from numpy.typing import ArrayLike
 
 
 def active(values: ArrayLike, at_zero: bool = False) -> np.ndarray:
-    r"""Return the mask $1\{z > 0\}$, or $1\{z \ge 0\}$ where the paper counts zero as active."""
+    r"""Return the mask $1\{z > 0\}$, or $1\{z \ge 0\}$ where the paper counts zero as active.
+
+    Parameters
+    ----------
+    values
+        Preactivations $z$.
+    at_zero
+        Whether zero counts as active.
+    """
     z = np.asarray(values)
     return z >= 0 if at_zero else z > 0
 
 
 def flips(mask: ArrayLike, other: ArrayLike) -> np.ndarray:
     """Return how many units differ between two patterns, for every example (the last axis is summed).
+
+    Parameters
+    ----------
+    mask, other
+        Two patterns of the same shape.
 
     Examples
     --------
@@ -24,7 +37,13 @@ def flips(mask: ArrayLike, other: ArrayLike) -> np.ndarray:
 
 
 def union_of_flips(mask: ArrayLike, other: ArrayLike) -> int:
-    """Return how many units differ for at least one example (the first axis)."""
+    """Return how many units differ for at least one example (the first axis).
+
+    Parameters
+    ----------
+    mask, other
+        Two patterns of the same shape.
+    """
     return int((np.asarray(mask) != np.asarray(other)).any(axis=0).sum())
 
 
@@ -32,6 +51,11 @@ def small_values(values: ArrayLike, beta: ArrayLike) -> np.ndarray:
     r"""Return the number of units with $|z| \le \beta$ for every example and every $\beta$: shape `(*examples, *beta)`.
 
     Sorted once, so that many thresholds cost as much as one.
+
+    Parameters
+    ----------
+    values
+        Preactivations $z$, units along the last axis.
 
     Examples
     --------

@@ -13,6 +13,11 @@ def top_norms(vectors: ArrayLike) -> np.ndarray:
 
     The maximum is the norm of the $s$ largest entries of $q$. The last axis holds $s$.
 
+    Parameters
+    ----------
+    vectors
+        Along the last axis, the entries of $q$.
+
     Examples
     --------
     >>> top_norms([3.0, 0.0, -4.0])
@@ -35,6 +40,15 @@ def sparse_form(matrix: ArrayLike, s: int, other: int | None = None, restarts: i
     Exact when both are 1 (the largest entry), when one of them is 1 (the largest row or column norm over its top
     entries) or when neither restricts. Otherwise the problem is NP-hard: alternating truncated power steps from the
     best columns and from random starts reach a value that is a lower bound.
+
+    Parameters
+    ----------
+    matrix
+        $A$.
+    restarts
+        Of the alternating search.
+    seed
+        Of its starts.
 
     Examples
     --------

@@ -47,6 +47,13 @@ class Trace:
 def trace(network: Network, params: Mapping[str, ArrayLike], x: ArrayLike) -> Trace:
     """Run the network on a batch and keep the inputs, values and cotangents of every use of every weight.
 
+    Parameters
+    ----------
+    params
+        Weights by name.
+    x
+        Inputs, one example in each row.
+
     Examples
     --------
     >>> from wideproof.networks import DeepReLU

@@ -274,6 +274,13 @@ def linearize(
 
     `pullback(c)` returns the cotangents $b$ of the same uses for the output cotangent $c$, so that
     $\sum b u^\top$ over uses and examples is the gradient of $\langle c, f \rangle$.
+
+    Parameters
+    ----------
+    params
+        Weights by name.
+    x
+        Inputs, one example in each row.
     """
     names = network.trained_names if names is None else tuple(names)
     plain = network.linear(params)
@@ -310,7 +317,15 @@ def linearize(
 
 
 def contract(network: Network, weight: Array, inputs: Sequence[Array], cotangents: Sequence[Array]) -> Array:
-    r"""Return the gradient $\sum b u^\top$ over all uses, in the shape of `weight`."""
+    r"""Return the gradient $\sum b u^\top$ over all uses, in the shape of `weight`.
+
+    Parameters
+    ----------
+    network
+        The network of the weight.
+    inputs, cotangents
+        One array for each use of the weight.
+    """
     u = jnp.concatenate([u.reshape(-1, u.shape[-1]) for u in inputs])
     b = jnp.concatenate([b.reshape(-1, b.shape[-1]) for b in cotangents])
     left, right = (b, u) if network.units == "rows" else (u, b)
@@ -327,7 +342,17 @@ def _transposed_product(a: Array, b: Array) -> Array:
 
 
 def gradient(network: Network, params: Mapping[str, Array], line: Linearization, cotangent: Array) -> dict[str, Array]:
-    r"""Return the gradient of $\langle c, f \rangle$ with respect to the recorded weights."""
+    r"""Return the gradient of $\langle c, f \rangle$ with respect to the recorded weights.
+
+    Parameters
+    ----------
+    network, params
+        The network and its weights by name.
+    line
+        What `linearize` recorded.
+    cotangent
+        $c$, in the shape of the outputs.
+    """
     cotangents = line.pullback(cotangent)
     return {name: contract(network, params[name], line.inputs[name], cotangents[name]) for name in cotangents}
 

@@ -295,7 +295,13 @@ def chain(
 
 
 def graph_from_dict(config: Mapping[str, Any]) -> Graph:
-    """Rebuild the graph that `Graph.to_dict` described."""
+    """Rebuild the graph that `Graph.to_dict` described.
+
+    Parameters
+    ----------
+    config
+        What `Graph.to_dict` returned.
+    """
     nodes = tuple(
         Node(
             tuple(Term(t["weight"], t["source"], map_from_dict(t["map"])) for t in node["terms"]),

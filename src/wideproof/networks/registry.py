@@ -50,6 +50,13 @@ def to_config(network: Network) -> dict[str, Any]:
 def from_config(config: Mapping[str, Any]) -> Network:
     """Rebuild the network that `to_config` described.
 
+    Parameters
+    ----------
+    config
+        What `to_config` returned.
+
+    Examples
+    --------
     >>> network = FullyConnected(input_dim=3, width=8, depth=2)
     >>> from_config(to_config(network)) == network
     True

@@ -72,6 +72,15 @@ def examine(
 
     With several `workers` the papers are measured in processes side by side; the numbers are the same.
 
+    Parameters
+    ----------
+    wanted
+        What `statements` returned, or a part of it.
+    study
+        `"quick"`, `"standard"` or `"deep"`.
+    seed
+        Of all draws.
+
     Examples
     --------
     >>> from wideproof.papers import statements
@@ -91,7 +100,13 @@ def examine(
 
 
 def describe(one: Statement) -> dict[str, str]:
-    """Return a row of the index as plain values."""
+    """Return a row of the index as plain values.
+
+    Parameters
+    ----------
+    one
+        A statement.
+    """
     row = {"paper": one.paper, "id": one.id, "kind": one.kind, "check": one.check, "title": one.title}
     more = {"part": one.part, "role": one.role, "network": one.network, "expected": one.expected.value}
     return {**row, **more, "why": one.why, "erratum": one.erratum}

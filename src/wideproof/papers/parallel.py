@@ -24,6 +24,15 @@ def measure_here(wanted: Sequence[Statement], study: str, seed: int) -> Iterator
     """Measure statements of any papers in this process, one laboratory for each paper.
 
     The matrices are small: a second thread inside one product costs more than it brings, three times more on two cores.
+
+    Parameters
+    ----------
+    wanted
+        What `statements` returned, or a part of it.
+    study
+        `"quick"`, `"standard"` or `"deep"`.
+    seed
+        Of all draws.
     """
     labs = {paper: laboratory(paper, study, seed) for paper in dict.fromkeys(one.paper for one in wanted)}
     with one_blas_thread(), raising_interrupts():

@@ -106,6 +106,11 @@ def index(paper: str) -> tuple[Statement, ...]:
 def statements(wanted: str | None = None) -> tuple[Statement, ...]:
     """Return the checkable statements: all, one paper's, one, or those whose name begins so.
 
+    Parameters
+    ----------
+    wanted
+        A paper such as `zou2018`, a statement such as `zou2018.theorem_5_1_iii`, or the beginning of one.
+
     Examples
     --------
     >>> [s.id for s in statements("zou2018.corollary_4_3")]
@@ -139,7 +144,15 @@ def function_of(paper: str, name: str) -> Callable[..., Check]:
 
 
 def laboratory(paper: str, study: str = "quick", seed: int = 0) -> Lab:
-    """Return a new laboratory for the statements of one paper."""
+    """Return a new laboratory for the statements of one paper.
+
+    Parameters
+    ----------
+    study
+        `"quick"`, `"standard"` or `"deep"`.
+    seed
+        Of all draws.
+    """
     return import_module(f"wideproof.papers.{paper}.lab").Lab(study, seed)
 
 

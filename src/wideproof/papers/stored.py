@@ -39,6 +39,11 @@ def shortened(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a check as `Findings.to_dict` has it in a form for display: its numbers as a line, its parts alike.
 
     A check that joins several shows the one that decides: its slope stands with that part.
+
+    Parameters
+    ----------
+    found
+        One check.
     """
     parts = [shortened(part) for part in found.get("parts", ())]
     short: dict[str, Any] = {
@@ -105,6 +110,14 @@ def joined(studies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def save_study(kept: Mapping[str, Any], path: Path) -> None:
-    """Write what `joined` returned, one line for every comparison."""
+    """Write what `joined` returned, one line for every comparison.
+
+    Parameters
+    ----------
+    kept
+        The study to write.
+    path
+        The file.
+    """
     text = json.dumps(kept, ensure_ascii=False, separators=(",", ":")).replace('"compared"', '\n"compared"')
     write_bytes(path, (text + "\n").encode())

@@ -67,6 +67,11 @@ def proof_needs(prepared: Mapping[str, AnyDataset], activations: Sequence[str]) 
 
     Pairs whose smallest eigenvalue is undecided, and activations without a Lipschitz derivative, are left out.
 
+    Parameters
+    ----------
+    prepared
+        Data sets by the steps that prepared them.
+
     Examples
     --------
     Orthonormal inputs have $G^1 = c_\sigma \mathbb{E}[\sigma'^2] I$:

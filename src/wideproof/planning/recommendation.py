@@ -136,6 +136,13 @@ def _steps(row: Row) -> str:
 def short(count: int) -> str:
     """Return a number of steps in few characters.
 
+    Parameters
+    ----------
+    count
+        The number.
+
+    Examples
+    --------
     >>> short(80), short(1366170112)
     ('80', '1.4e9')
     """

@@ -69,6 +69,11 @@ class Row:
 def evaluate(candidate: Candidate, data: AnyDataset, target_loss: float) -> Row:
     """Measure one candidate on data that are prepared already.
 
+    Parameters
+    ----------
+    target_loss
+        Half the sum of squares that the steps lead to.
+
     Examples
     --------
     >>> from wideproof.data import load, prepare

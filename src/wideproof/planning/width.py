@@ -72,6 +72,17 @@ def find_width(
 ) -> tuple[Measured, ...]:
     """Draw networks of doubling width on prepared data until one is wide enough, or has `most_weights` weights.
 
+    Parameters
+    ----------
+    candidate
+        What to draw.
+    target_loss
+        Half the sum of squares that the steps lead to.
+    seed
+        Of the networks that are drawn.
+    doing
+        Is told what is under way.
+
     Examples
     --------
     >>> from wideproof.data import load, prepare

@@ -156,6 +156,8 @@ def choose(
         Of all that is provable take what is trained in the fewest steps, whatever its estimate.
     progress
         Is called with candidates done, in all, and the one under way.
+    seed
+        Of the initial weights; it is kept with the choice.
 
     Examples
     --------

@@ -33,6 +33,15 @@ CODINGS = {"signs": (-1.0, 1.0), "one-hot": (0.0, 1.0)}
 def certify(model: Any, *arguments: Any, **options: Any) -> Any:
     """Certify weights: of a network of this library (`certificates.certify`), or of a model (`certify_model`).
 
+    Parameters
+    ----------
+    model
+        A network; or a `Model`, the path of an ONNX file, or a PyTorch module.
+    arguments, options
+        As for the one that is called: `params, data` with a network, a table with a model.
+
+    Examples
+    --------
     >>> import wideproof as wp
     >>> sketch = wp.Sketch(4)
     >>> network = sketch.read_out(sketch.dense(sketch.input, 32, "tanh"), 1)
@@ -124,7 +133,13 @@ def certify_model(
 
 
 def as_model(model: Any, x: np.ndarray) -> tuple[Model, str]:
-    """Return a network with its weights, and what to call them; `x` are rows that outputs are compared on."""
+    """Return a network with its weights, and what to call them; `x` are rows that outputs are compared on.
+
+    Parameters
+    ----------
+    model
+        A `Model`, the path of an ONNX file, or a PyTorch module.
+    """
     if isinstance(model, Model):
         return model, "the given weights"
     from wideproof.networks.exchange import from_onnx, from_torch, require_agreement
@@ -151,7 +166,13 @@ def _ready(data: AnyDataset, steps: str) -> AnyDataset:
 def coded(
     network: Network, params: Mapping[str, np.ndarray], data: AnyDataset, targets: str
 ) -> tuple[AnyDataset, list[str]]:
-    """Return the data with targets as the model's outputs ask for, and how that was decided."""
+    """Return the data with targets as the model's outputs ask for, and how that was decided.
+
+    Parameters
+    ----------
+    network, params
+        The model's network and its weights by name.
+    """
     if not network.takes(data.input_shape):
         raise InputError(
             f"the model takes examples of shape {network.input_shape} and '{data.name}' has {data.input_shape}: give "

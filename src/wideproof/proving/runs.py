@@ -33,6 +33,8 @@ def prove_run(
         Prove it from the run's initial weights on, by following every step (`None`: if that is quick).
     progress
         Is told what begins.
+    sharp
+        Spend a pass and some spectral norms for each example on sharper Lipschitz constants.
 
     Examples
     --------

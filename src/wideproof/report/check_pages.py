@@ -17,7 +17,15 @@ from wideproof.storage import write_bytes
 
 
 def save_findings(found: Findings, path: str | Path) -> Path:
-    """Write a page; the suffix decides between `.html` and `.md`."""
+    """Write a page; the suffix decides between `.html` and `.md`.
+
+    Parameters
+    ----------
+    found
+        What was measured.
+    path
+        The file to write.
+    """
     path = require_page_path(path)
     page = findings_html(found) if path.suffix == ".html" else findings_markdown(found)
     write_bytes(path, page.encode())
@@ -25,7 +33,13 @@ def save_findings(found: Findings, path: str | Path) -> Path:
 
 
 def require_page_path(path: str | Path) -> Path:
-    """Check the suffix of a page and that its folder is there, before hours are spent on it."""
+    """Check the suffix of a page and that its folder is there, before hours are spent on it.
+
+    Parameters
+    ----------
+    path
+        Of the page to write later.
+    """
     path = Path(path)
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent}; create it first")
@@ -54,7 +68,17 @@ def findings_markdown(found: Findings) -> str:
 
 
 def study_markdown(kept: Mapping[str, Any], command: str, rows: Sequence[Statement] | None = None) -> str:
-    """Return the page of a study that was measured with one seed or with several (`joined`)."""
+    """Return the page of a study that was measured with one seed or with several (`joined`).
+
+    Parameters
+    ----------
+    kept
+        The stored study.
+    command
+        What measures it again.
+    rows
+        The statements; by default all.
+    """
     rows = statements() if rows is None else rows
     seeds, found = kept["seeds"], kept["statements"]
     lines = ["# Statements", "", words.by_seed(kept), ""]
@@ -81,7 +105,13 @@ def study_markdown(kept: Mapping[str, Any], command: str, rows: Sequence[Stateme
 
 
 def errata_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the misprints, what is right, and the measurements that decide, one section a paper."""
+    """Return the misprints, what is right, and the measurements that decide, one section a paper.
+
+    Parameters
+    ----------
+    rows
+        What `errata` returned.
+    """
     lines = ["# Errata", "", "Misprints and gaps that change a number, each decided by measuring both forms."]
     lines += ["Made by `wideproof errata --report docs/theory/errata.md`.", ""]
     for key in dict.fromkeys(row["paper"] for row in rows):

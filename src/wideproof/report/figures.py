@@ -31,7 +31,13 @@ _STYLES = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"))
 
 
 def loss_figure(run: Run) -> Figure:
-    """Draw the loss, and the training error where there is one, against the step."""
+    """Draw the loss, and the training error where there is one, against the step.
+
+    Parameters
+    ----------
+    run
+        A training run.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
@@ -74,6 +80,10 @@ def spectrum_figure(
         Spectra of the parts of single weights, drawn as thin lines.
     course
         The prediction whose loss is drawn, up to `target_loss` if it is reached.
+    spectrum
+        With all eigenvalues.
+    title
+        Above the figure.
     """
     from matplotlib.figure import Figure
 
@@ -93,6 +103,11 @@ def condition_figure(plan: Plan) -> Figure:
     """Draw the condition number against the depth: a panel a network, a colour an activation, a style a preparation.
 
     Undecided candidates have no condition number and are counted below the panels.
+
+    Parameters
+    ----------
+    plan
+        What `wp.plan` returned.
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -229,7 +244,13 @@ def in_plain_text(label: str) -> str:
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Write a figure as SVG or PNG; nothing is left behind if that fails."""
+    """Write a figure as SVG or PNG; nothing is left behind if that fails.
+
+    Parameters
+    ----------
+    path
+        The file to write; its suffix, `.svg` or `.png`, decides the format.
+    """
     path = Path(path)
     kind = require_figure_path(path)
     buffer = io.BytesIO()

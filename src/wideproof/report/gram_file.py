@@ -26,6 +26,13 @@ def save_gram(
     The arrays are `matrix`, `blocks/<weight>` where the parts were kept, and `eigenvalues` (ascending) where a dense
     solver found them. `metadata` is a text in JSON: names, source, precision, device, error, and what was given here.
 
+    Parameters
+    ----------
+    path
+        A new `.npz` or `.zarr`.
+    spectrum
+        Of the matrix; its eigenvalues are written too.
+
     Examples
     --------
     >>> import tempfile

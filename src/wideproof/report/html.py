@@ -27,7 +27,13 @@ REPORT, FIGURES, CONTRADICTIONS = "report.html", "figures", "contradictions.csv"
 
 
 def proof_html(proof: Proof) -> str:
-    """Return the whole report as one HTML document."""
+    """Return the whole report as one HTML document.
+
+    Parameters
+    ----------
+    proof
+        What `wp.prove` returned.
+    """
     figures = draw(proof)
     return _render(proof, figures, {name: svg_text(drawn.figure, name) for name, drawn in figures.items()})
 
@@ -36,6 +42,11 @@ def save_report(proof: Proof, folder: str | Path) -> Path:
     """Write `report.html` to `folder`, and every figure as SVG and PNG under `figures`; return the report's path.
 
     The report itself is written last, so that a reader who finds it finds the figures too.
+
+    Parameters
+    ----------
+    proof
+        What `wp.prove` returned.
     """
     folder = Path(folder)
     figures = draw(proof)
@@ -61,7 +72,13 @@ def _contradictions(clashes: list[words.Clash], word: str) -> str:
 
 
 def proof_card(proof: Proof) -> str:
-    """Return the verdict and the loss as a piece of HTML for notebooks."""
+    """Return the verdict and the loss as a piece of HTML for notebooks.
+
+    Parameters
+    ----------
+    proof
+        What `wp.prove` returned.
+    """
     from markupsafe import escape
 
     drawn = draw(proof).get("loss")
@@ -118,7 +135,13 @@ def inline_svg(figure: Figure, name: str, title: str) -> str:
 
 
 def svg_text(figure: Figure, name: str) -> str:
-    """Return a figure as an SVG document, with text as text; the same bytes for the same figure."""
+    """Return a figure as an SVG document, with text as text; the same bytes for the same figure.
+
+    Parameters
+    ----------
+    name
+        Begins the identifiers in the file, so that the same figure gives the same bytes.
+    """
     import matplotlib
 
     buffer = io.StringIO()

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
 
 def predictions_csv(model: Predictor, rows: Any) -> str:
-    """Return a CSV with a prediction for each row; for classes also the network's outputs."""
+    """Return a CSV with a prediction for each row; for classes also the network's outputs.
+
+    Parameters
+    ----------
+    model
+        The network of a proof.
+    rows
+        New rows: a path, a frame or an array.
+    """
     outputs = model.outputs(rows)
     flat = np.asarray(outputs).reshape(len(outputs), -1)
     data, sink = model.data, io.StringIO()

@@ -103,7 +103,13 @@ def counted(count: int, noun: str) -> str:
 
 
 def paper(key: str) -> str:
-    """Return a paper's authors and year."""
+    """Return a paper's authors and year.
+
+    Parameters
+    ----------
+    key
+        Such as `du2019`.
+    """
     return _PAPERS.get(key, key)
 
 

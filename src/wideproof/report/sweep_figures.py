@@ -31,7 +31,15 @@ class Drawn(NamedTuple):
 
 
 def sweep_figure(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
-    """Draw one figure of a study; None where nothing of it has been measured yet."""
+    """Draw one figure of a study; None where nothing of it has been measured yet.
+
+    Parameters
+    ----------
+    results
+        The results of a sweep.
+    wanted
+        A figure of its study.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 

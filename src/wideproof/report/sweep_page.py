@@ -13,7 +13,13 @@ from wideproof.sweeps import Sweep, summary
 
 
 def save_sweep_page(done: Sweep) -> Path:
-    """Write `report.html` and every figure as SVG and PNG to the sweep's folder; return the page's path."""
+    """Write `report.html` and every figure as SVG and PNG to the sweep's folder; return the page's path.
+
+    Parameters
+    ----------
+    done
+        A sweep, finished or not.
+    """
     figures = [found for wanted in done.study.figures if (found := sweep_figure(done.results, wanted)) is not None]
     page = environment().get_template("sweep.html")
     shown = [(one, inline_svg(one.figure, f"figure-{k}", one.title)) for k, one in enumerate(figures)]

@@ -18,6 +18,13 @@ RESAMPLES = 2000
 def label(where: dict[str, Any]) -> str:
     """Return values of axes as words, numbers with their axis's name.
 
+    Parameters
+    ----------
+    where
+        Values by the names of their axes.
+
+    Examples
+    --------
     >>> label({"network": "residual", "depth": 3})
     'residual, depth 3'
     """
@@ -68,6 +75,11 @@ def exponents(results: xr.Dataset, quantity: str, axis: str, *, factor: bool = F
 
     Seeds are resampled as a whole, so that what they share along the axis stays together. Points that are not positive
     and finite for every seed are left out.
+
+    Parameters
+    ----------
+    results
+        The results of a sweep.
     """
     array = _seeds_first(results[quantity], axis)
     others = [dim for dim in array.dims if dim not in ("seeds", axis)]
@@ -109,6 +121,13 @@ def fraction(results: xr.Dataset, quantity: str, x: str, y: str) -> list[tuple[d
     """Return the mean over seeds (for `reached`: the fraction that got there) as tables over two axes.
 
     One table for each value of the axes but `x`, `y` and seeds, with these values.
+
+    Parameters
+    ----------
+    results
+        The results of a sweep.
+    quantity
+        A measure of it.
     """
     return [(where, part.mean("seeds")) for where, part in _by_seed(results, quantity, x, y)]
 
@@ -117,6 +136,13 @@ def thresholds(results: xr.Dataset, quantity: str, x: str, y: str, level: float 
     """Find, for each value of `x`, the smallest `y` from which on the mean over seeds is at least `level`.
 
     Fits its exponent along `x`, with the interval of thresholds of resampled seeds.
+
+    Parameters
+    ----------
+    results
+        The results of a sweep.
+    quantity
+        A measure of it.
     """
     found = []
     for where, part in _by_seed(results, quantity, x, y):
@@ -166,7 +192,15 @@ def _seeds_first(array: xr.DataArray, axis: str) -> xr.DataArray:
 
 
 def fitted(results: xr.Dataset, wanted: Wanted, curves: list[Threshold] | None = None) -> list[Exponent]:
-    """Return the exponents that a figure shows; none for tables. `curves` are its thresholds, if they are known."""
+    """Return the exponents that a figure shows; none for tables. `curves` are its thresholds, if they are known.
+
+    Parameters
+    ----------
+    results
+        The results of a sweep.
+    wanted
+        A figure of its study.
+    """
     if wanted.kind in ("slope", "factor"):
         return exponents(results, wanted.quantity, wanted.x, factor=wanted.kind == "factor")
     curves = curves_of(results, wanted) if curves is None else curves
@@ -174,14 +208,28 @@ def fitted(results: xr.Dataset, wanted: Wanted, curves: list[Threshold] | None =
 
 
 def curves_of(results: xr.Dataset, wanted: Wanted) -> list[Threshold]:
-    """Return the thresholds that a figure shows; none for other kinds of figures."""
+    """Return the thresholds that a figure shows; none for other kinds of figures.
+
+    Parameters
+    ----------
+    results
+        The results of a sweep.
+    wanted
+        A figure of its study.
+    """
     if wanted.kind != "threshold" or wanted.y is None:
         return []
     return thresholds(results, wanted.quantity, wanted.x, wanted.y, wanted.level)
 
 
 def summary(results: xr.Dataset) -> list[tuple[str, float, float, float, int]]:
-    """Return smallest, middle and largest value of every measure, and how many are missing."""
+    """Return smallest, middle and largest value of every measure, and how many are missing.
+
+    Parameters
+    ----------
+    results
+        The results of a sweep.
+    """
     rows = []
     for name, array in results.data_vars.items():
         numbers = array.values.ravel()

@@ -110,7 +110,15 @@ def array_job(
 
 
 def submit(job: Job, study: Study, folder: str | Path) -> str:
-    """Write the script into the sweep's folder, hand it to sbatch, and return the number of the job."""
+    """Write the script into the sweep's folder, hand it to sbatch, and return the number of the job.
+
+    Parameters
+    ----------
+    job
+        What `array_job` returned.
+    study
+        What is swept.
+    """
     sbatch = shutil.which("sbatch")
     if sbatch is None:
         raise InputError("there is no sbatch on PATH: submit from a machine of the cluster, or see --slurm-dry-run")
@@ -128,7 +136,13 @@ def submit(job: Job, study: Study, folder: str | Path) -> str:
 
 
 def under_way(folder: str | Path) -> str | None:
-    """Return the number of the job that was submitted last if SLURM still has it; `None` where nobody knows."""
+    """Return the number of the job that was submitted last if SLURM still has it; `None` where nobody knows.
+
+    Parameters
+    ----------
+    folder
+        Of the sweep.
+    """
     noted, squeue = Path(folder) / FOLDER / JOB, shutil.which("squeue")
     if not noted.exists() or squeue is None:
         return None

@@ -171,6 +171,11 @@ class Study(_Part):
 def read_study(path: str | Path) -> Study:
     """Read a study file, or a bundled study by its name; errors name the key and the line.
 
+    Parameters
+    ----------
+    path
+        A file, or the name of a bundled study.
+
     Examples
     --------
     >>> read_study("lazy-width").name

@@ -70,7 +70,13 @@ def tasks_of(study: Study) -> list[Task]:
 
 
 def first_task(study: Study) -> Task:
-    """Return one task, without listing the others."""
+    """Return one task, without listing the others.
+
+    Parameters
+    ----------
+    study
+        What `read_study` returned.
+    """
     return _task(study, next(study.combinations()))
 
 
@@ -158,6 +164,11 @@ def execute(task: Task, together: Together | None = None, given_up: threading.Ev
     """Carry a task out and return what was measured, in the order of the measures' names.
 
     A task that trains stops with `KeyboardInterrupt` soon after `given_up` is set.
+
+    Parameters
+    ----------
+    together
+        The seeds that are trained in one program with that of this task.
     """
     work = Work(json.loads(task.settings), together)
     with one_blas_thread(), raising_interrupts(given_up):

@@ -82,7 +82,13 @@ def start(recipe: Recipe, trained: dict[str, Array], step_size: Array) -> Carry:
 
 
 def minibatch(key: Array, step: Array, n: int, batch: int) -> Int[Array, " b"]:
-    """Return a uniform random subset of `batch` of `n` examples, without replacement, fresh at each step."""
+    """Return a uniform random subset of `batch` of `n` examples, without replacement, fresh at each step.
+
+    Parameters
+    ----------
+    key
+        A JAX random key; the step is folded into it.
+    """
     key = jax.random.fold_in(jax.random.fold_in(key, _MINIBATCHES), step)
     if batch == 1:
         return jax.random.randint(key, (1,), 0, n)

@@ -75,6 +75,15 @@ def training_error(outputs: Float[Array, "n *k"], targets: Float[Array, "n *k"],
 
     It is NaN for regression. For sequences an example counts as wrong if any scored step is.
 
+    Parameters
+    ----------
+    outputs, targets
+        Arrays of one shape, examples along the first axis.
+    task
+        `"binary"`, `"multiclass"` or `"regression"`.
+
+    Examples
+    --------
     >>> training_error(jnp.array([0.5, -1.0]), jnp.array([1.0, 1.0]), "binary").item()
     0.5
     """

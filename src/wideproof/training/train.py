@@ -96,7 +96,7 @@ def resume(
     """Go on with the run in `folder`; the end is the same, bit for bit, as without the interruption.
 
     `steps` sets a new step limit, which also continues a run that had reached its old one. Functions that were
-    recorded must be given again.
+    recorded must be given again as `record`; `checkpoint_seconds` and `progress` are as for `train`.
     """
     folder = Path(folder)
     run = Run.load(folder)
@@ -110,7 +110,10 @@ def resume(
 
 @double
 def extend(run: Run, steps: int, folder: Path, progress: Watch | None = None) -> Run:
-    """Go on with a run that is in memory, up to `steps` in all, and keep it in its `folder`; as `resume` does."""
+    """Go on with a run that is in memory, up to `steps` in all, and keep it in its `folder`; as `resume` does.
+
+    `progress` is as for `train`.
+    """
     run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
     save_description(folder, run)
     return _go_on(run, {}, folder, 30.0, progress)
@@ -133,6 +136,10 @@ def train_many(
     `how="loop"` runs them side by side on the machine's cores, each with exactly the numbers that `train` gives.
     `"auto"` batches on accelerators and loops on CPUs, where batching small products was measured to be slower.
 
+    `record` and `progress` are as for `train`.
+
+    Examples
+    --------
     >>> from wideproof.data import load
     >>> from wideproof.networks import FullyConnected
     >>> data = load("sphere:n=4,d=3,separation=0.5,seed=1")
@@ -164,7 +171,10 @@ def train_many(
 
 @double
 def begin(network: Network, data: AnyDataset, recipe: Recipe, weights: Mapping[str, np.ndarray] | None = None) -> Run:
-    """Return the run at step 0: initial weights drawn, or as given; step size decided, nothing trained."""
+    """Return the run at step 0: initial weights drawn, or as given; step size decided, nothing trained.
+
+    `network`, `data` and `recipe` are as for `train`.
+    """
     _require_fit(network, data, recipe)
     with jax.default_device(jax.devices("cpu")[0]):  # the same start on every device, without a launch per operation
         drawn = network.init(recipe.seed, recipe.precision) if weights is None else weights

@@ -24,6 +24,11 @@ def agreement(source: str | Path | bytes | Any, model: Model, x: ArrayLike) -> f
 
     All constants of the model are cast exactly to float64, and so are the rows `x`.
 
+    Parameters
+    ----------
+    source
+        The ONNX model: a path, bytes, or what `onnx.load` returns.
+
     Examples
     --------
     >>> import tempfile, numpy as np
@@ -58,7 +63,15 @@ def require_close(worst: float, other: str, what: str) -> None:
 
 
 def require_agreement(source: str | Path | bytes | Any, model: Model, x: ArrayLike) -> None:
-    """Refuse a network that does not agree with ONNX's reference evaluator on the rows `x`."""
+    """Refuse a network that does not agree with ONNX's reference evaluator on the rows `x`.
+
+    Parameters
+    ----------
+    source
+        The ONNX model: a path, bytes, or what `onnx.load` returns.
+    model
+        What was read from it.
+    """
     require_close(agreement(source, model, x), "ONNX's reference evaluator", "file")
 
 

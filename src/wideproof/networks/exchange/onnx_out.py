@@ -29,6 +29,11 @@ def to_onnx(network: Network, params: Mapping[str, Any], path: str | Path) -> No
 
     Weights have one row per unit and keep their names. Which of them are trained is written too, for `from_onnx`.
 
+    Parameters
+    ----------
+    params
+        Weights by name.
+
     Examples
     --------
     >>> import tempfile, onnx

@@ -54,6 +54,13 @@ def to_torch(network: Described, params: Mapping[str, Any], module: Any) -> None
 def to_safetensors(params: Mapping[str, Any], path: str | Path) -> None:
     """Write weights under their names as a safetensors file, which PyTorch loads with `safetensors.torch.load_file`.
 
+    Parameters
+    ----------
+    params
+        Weights by name.
+    path
+        The file to write.
+
     Examples
     --------
     >>> import tempfile, numpy as np
