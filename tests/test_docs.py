@@ -104,16 +104,43 @@ def undescribed(function: Callable[..., object]) -> list[str]:
     return [name for name in inspect.signature(function).parameters if not re.search(rf"\b{re.escape(name)}\b", doc)]
 
 
+def gone(function: Callable[..., object]) -> list[str]:
+    """The names in the section `Parameters` that are no arguments any more."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S+\n-+\n|\Z)", inspect.getdoc(function) or "", re.M | re.S)
+    listed = re.findall(r"^(\S.*)$", section[1] if section else "", re.MULTILINE)
+    names = [name.strip("* ") for line in listed for name in line.split(",")]
+    return [name for name in names if name not in inspect.signature(function).parameters]
+
+
 def test_every_argument_of_a_public_function_is_described(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
     public = importlib.import_module("public")
-    missing = {}
+    wrong = {}
     for package in public.PACKAGES:
         for name in public.names_of(package):
             value = getattr(importlib.import_module(package), name)
-            if inspect.isroutine(value) and undescribed(value):
-                missing[f"{package}.{name}"] = undescribed(value)
-    assert missing == {}
+            if inspect.isroutine(value) and undescribed(value) + gone(value):
+                wrong[f"{package}.{name}"] = undescribed(value) + gone(value)
+    assert wrong == {}
+
+
+def test_arguments_without_a_word_and_words_without_an_argument_are_found():
+    def function(here, there):
+        """Do it.
+
+        Parameters
+        ----------
+        here, nowhere
+            A place.
+
+        Returns
+        -------
+        what
+            A thing.
+        """
+
+    assert undescribed(function) == ["there"]
+    assert gone(function) == ["nowhere"]
 
 
 def test_every_word_of_the_glossary_is_linked_from_a_page_and_stands_in_order():

@@ -297,7 +297,7 @@ def way_of(graph: Graph, params: Mapping[str, np.ndarray], n: int, sharp: bool =
 
 
 def memory_of(network: Network, n: int) -> Memory:
-    """Return the memory that a certificate for `n` examples takes, or raise with how many would fit.
+    """Return the memory that a certificate of `network` for `n` examples takes, or raise with how many would fit.
 
     >>> from wideproof.networks import FullyConnected
     >>> memory_of(FullyConnected(input_dim=8, width=16, depth=1), 100).device

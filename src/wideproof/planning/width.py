@@ -80,8 +80,8 @@ def find_width(
         Half the sum of squares that the steps lead to.
     seed
         Of the networks that are drawn.
-    doing
-        Is told what is under way.
+    progress
+        Is called with every width.
 
     Examples
     --------
