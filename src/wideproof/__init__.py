@@ -43,8 +43,10 @@ if _TYPE_CHECKING:
     from wideproof.data import prepare as prepare
     from wideproof.errors import InputError as InputError
     from wideproof.estimators import NTKClassifier as NTKClassifier
+    from wideproof.estimators import NTKClassifierCV as NTKClassifierCV
     from wideproof.estimators import NTKKernel as NTKKernel
     from wideproof.estimators import NTKRegressor as NTKRegressor
+    from wideproof.estimators import NTKRegressorCV as NTKRegressorCV
     from wideproof.estimators import WideNetClassifier as WideNetClassifier
     from wideproof.estimators import WideNetRegressor as WideNetRegressor
     from wideproof.kernels import gram as gram
@@ -87,7 +89,8 @@ __getattr__, __dir__ = _lazily(
         "wideproof.certificates": "Certificate polish",
         "wideproof.data": "Dataset ImageDataset SequenceDataset apply audit from_labels load prepare",
         "wideproof.errors": "InputError",
-        "wideproof.estimators": "NTKClassifier NTKKernel NTKRegressor WideNetClassifier WideNetRegressor",
+        "wideproof.estimators": "NTKClassifier NTKClassifierCV NTKKernel NTKRegressor NTKRegressorCV "
+                                "WideNetClassifier WideNetRegressor",
         "wideproof.kernels": "gram limit_gram nngp predict spectrum",
         "wideproof.networks": "Network Sketch build",
         "wideproof.networks.exchange": "Model from_onnx from_torch to_onnx to_safetensors to_torch",

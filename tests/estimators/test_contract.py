@@ -18,10 +18,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 import wideproof as wp
-from wideproof.estimators import NTKClassifier, NTKKernel, NTKRegressor, WideNetClassifier, WideNetRegressor
+from wideproof.errors import InputError
+from wideproof.estimators import (
+    NTKClassifier,
+    NTKClassifierCV,
+    NTKKernel,
+    NTKRegressor,
+    NTKRegressorCV,
+    WideNetClassifier,
+    WideNetRegressor,
+)
 from wideproof.networks import from_config
 
 SMALL = {"width": 16, "depth": 1, "steps": 100, "activation": "tanh"}
+FEW = {"depths": (1,), "activations": ("relu",)}
 NETS = (WideNetRegressor(**SMALL), WideNetClassifier(**SMALL))
 # Every size of data is a compilation of the training loop: only these of the checks are quick for finite networks.
 QUICK = (
@@ -218,3 +228,28 @@ def test_gradient_of_the_kernel_object(rng):
         np.testing.assert_allclose(slope[:, :, 0], (ahead - behind) / (2 * h), atol=1e-7)
     assert NTKKernel(length_scale_bounds="fixed")(x, eval_gradient=True)[1].shape == (6, 6, 0)
     assert not kernel.is_stationary()
+
+
+@parametrize_with_checks([NTKClassifierCV(**FEW), NTKRegressorCV(**FEW)])
+def test_searches_keep_the_contract(estimator, check):
+    check(estimator)
+
+
+def test_a_search_takes_the_least_error_left_out(rng):
+    x = rng.normal(size=(50, 2))
+    y = np.sin(2 * x[:, 0]) + x[:, 1]
+    found = NTKRegressorCV(depths=(1, 3), activations=("relu", "erf"), networks=("fully-connected", "deep-relu")).fit(
+        x, y
+    )
+    assert len(found.cv_results_["params"]) == 6  # deep-relu has one activation
+    each = [NTKRegressor(**settings).fit(x, y) for settings in found.cv_results_["params"]]
+    np.testing.assert_allclose(found.cv_results_["loo_error"], [model.loo_.errors.min() for model in each])
+    best = each[int(np.argmin([model.loo_.errors.min() for model in each]))]
+    np.testing.assert_allclose(found.predict(x[:5]), best.predict(x[:5]))
+    assert found.best_params_["ridge"] == best.ridge_
+    with pytest.raises(InputError, match="nothing to compare"):
+        NTKRegressorCV(depths=()).fit(x, y)
+    with pytest.raises(InputError, match="closed form for method='ridge'"):
+        NTKClassifierCV(NTKClassifier(method="svc")).fit(x, y > 0)
+    with pytest.raises(InputError, match="single ridge"):
+        NTKRegressor(ridge=0.1).left_out(x, y)

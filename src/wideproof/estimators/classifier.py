@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from wideproof.errors import InputError
 from wideproof.estimators.preparation import fit_preparation
-from wideproof.estimators.regressor import KernelEstimator, used_rows
+from wideproof.estimators.regressor import Given, KernelEstimator, used_rows
 
 METHODS = ("ridge", "svc")
 
@@ -75,38 +76,44 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
         C: float = 1.0,
         ridge: float | str | Sequence[float] = "loo",
         solver: str = "auto",
-        rank: int = 1000,
+        rank: int | None = None,
         tol: float = 1e-6,
         memory: int = 4 << 30,
         device: str = "auto",
         n_jobs: int | None = None,
+        checkpoint: str | Path | None = None,
+        verbose: int = 0,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         super().__init__(
             network=network, depth=depth, activation=activation, kernel=kernel, fixed_layers=fixed_layers,
             preparation=preparation, bias=bias, ridge=ridge, solver=solver, rank=rank, tol=tol, memory=memory,
-            device=device, n_jobs=n_jobs, random_state=random_state,
+            device=device, n_jobs=n_jobs, checkpoint=checkpoint, verbose=verbose, random_state=random_state,
         )  # fmt: skip
         self.method = method
         self.C = C
+
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        used, weight = used_rows(self, X, sample_weight)
+        self.classes_, codes = class_codes(np.asarray(y)[used])
+        return Given(X[used], codes, weight, False)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NTKClassifier:
         """Fit to inputs `n x d` and labels of any kind."""
         if self.method not in METHODS:
             raise InputError(f"method must be 'ridge' or 'svc', got {self.method!r}")
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        used, weight = used_rows(self, X, sample_weight)
-        X, y = X[used], np.asarray(y)[used]
-        self.classes_, codes = class_codes(y)
+        given = self._given(X, y, sample_weight)
         if self.method == "ridge":
-            self._fit_ridge(X, codes, weight)
+            self._fit_ridge(given)
             return self
-        kernel = self._limit_kernel()
-        self.preparation_ = fit_preparation(self.preparation, self.bias, X, weight)
-        self.X_fit_ = self.preparation_(X)
+        self.preparation_ = fit_preparation(self.preparation, self.bias, given.x, given.weight)
+        self.X_fit_ = self.preparation_(given.x)
         self.svc_ = SVC(kernel="precomputed", C=self.C)
-        self.svc_.fit(kernel(self.X_fit_), y, None if sample_weight is None else weight)
+        labels = from_scores(self.classes_, given.targets[:, 0] if len(self.classes_) == 2 else given.targets)
+        weight = None if sample_weight is None else given.weight
+        self.svc_.fit(self._limit_kernel()(self.X_fit_), labels, weight)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:

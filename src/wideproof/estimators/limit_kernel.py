@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wideproof.errors import InputError
-from wideproof.kernels import limit_gram, nngp
+from wideproof.kernels import Pairs, Streamed, limit_gram, limit_pairs, nngp, product_between, stream
 from wideproof.networks import Network, build
 from wideproof.precision import double
 
@@ -111,13 +111,28 @@ class LimitKernel:
         return result
 
     @double
-    def there(self, x: np.ndarray, other: np.ndarray | None = None) -> Any:
+    def there(self, x: Any, other: Any = None) -> Any:
         """Return the matrix of `x` with itself or with `other` as a JAX array, where JAX computes."""
         sides = [side for side in (x, other) if side is not None]
         network = self.built(x.shape[1])
         if self.kernel == "nngp":
             return jnp.asarray(nngp(network, *sides, on_device=True).matrix)
         return jnp.asarray(limit_gram(network, *sides, names=self.names, on_device=True).matrix)
+
+    @double
+    def pairs(self, *sides: Any, precision: str = "float64") -> Pairs:
+        """Return what makes blocks of the matrix, with the examples where JAX computes."""
+        covariance = self.kernel == "nngp"
+        return limit_pairs(
+            self.built(sides[0].shape[1]), *sides, names=None if covariance else self.names, covariance=covariance,
+            precision=precision, on_device=True,
+        )  # fmt: skip
+
+    @double
+    def streamed(self, x: np.ndarray, precision: str = "float64") -> Streamed:
+        """Return the matrix of `x` with itself as its products, without ever holding it."""
+        kernel, state, (side,), _ = self.pairs(x, precision=precision)
+        return stream(kernel, state, side)
 
     def lower(self, x: np.ndarray) -> np.ndarray:
         """Return the matrix of `x` with nothing of use above the tiles on the diagonal: half of the work."""
@@ -128,19 +143,12 @@ class LimitKernel:
 
     def product(self, x: np.ndarray, other: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Return the matrix between `x` and `other` times `vectors`, without keeping the matrix."""
-        there = jax.default_backend() != "cpu"
-        step = max(SMALLEST, min(len(x), (16 if there else 1) * BLOCK_BYTES // (8 * len(other))))
+        if jax.default_backend() != "cpu":
+            kernel, state, (left, right), _ = self.pairs(x, other)
+            return product_between(kernel, state, left, right, vectors)
+        step = max(SMALLEST, min(len(x), BLOCK_BYTES // (8 * len(other))))
         step = -(-len(x) // max(1, -(-len(x) // step)))  # equal parts: one program for all
-        parts = [x[start : start + step] for start in range(0, len(x), max(1, step))]
-        if there:
-            return self._product_there(parts, other, vectors)
-        blocks = [self(part, other) @ vectors for part in parts]
-        return np.concatenate(blocks) if blocks else np.zeros((0, *vectors.shape[1:]))
-
-    @double
-    def _product_there(self, parts: Sequence[np.ndarray], other: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        weights = jnp.asarray(vectors)
-        blocks = [np.asarray(self.there(part, other) @ weights) for part in parts]
+        blocks = [self(x[start : start + step], other) @ vectors for start in range(0, len(x), max(1, step))]
         return np.concatenate(blocks) if blocks else np.zeros((0, *vectors.shape[1:]))
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:

@@ -50,6 +50,15 @@ def largest_matrix(memory: int) -> int:
     return max(0, 64 * (math.isqrt(int(max(room, 0) / 8)) // 64))
 
 
+def is_there(device: str) -> bool:
+    """Return whether large work goes to a GPU.
+
+    >>> is_there("cpu")
+    False
+    """
+    return device != "cpu" and device_memory() > 0
+
+
 def is_wanted(device: str, n: int) -> bool:
     """Return whether the matrix of n examples belongs on the device; `"gpu"` insists on one that is there and fits."""
     if device not in DEVICES:
@@ -187,9 +196,9 @@ class Factored(NamedTuple):
         return _solve(self.factor, filled, self.layout.size)[: self.n]
 
 
-def filled_up(x: np.ndarray, rows: int) -> np.ndarray:
+def filled_up(x: Array, rows: int) -> Array:
     """Return the inputs with copies of the first one behind them."""
-    return np.concatenate([x, np.broadcast_to(x[:1], (rows - len(x), x.shape[1]))])
+    return jnp.concatenate([x, jnp.broadcast_to(x[:1], (rows - len(x), x.shape[1]))])
 
 
 @double
@@ -203,7 +212,7 @@ def factor(kernel: LimitKernel, x: np.ndarray, root: np.ndarray, ridge: float, t
     True
     """
     cut = layout(len(x), tile)
-    matrix = kernel.there(filled_up(x, cut.rows))
+    matrix = kernel.there(filled_up(jnp.asarray(x), cut.rows))
     matrix = _dress(matrix, jnp.asarray(root), jnp.asarray(float(ridge)), cut.size)
     found = _factor(matrix, cut.size)
     if not bool(jnp.isfinite(found[-1, -1])):

@@ -29,7 +29,8 @@ class Preparation:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Prepare inputs, training inputs and new ones alike."""
-        z = (x - self.mean) * self.factor
+        as_given = not self.mean.any() and (self.factor == 1).all()
+        z = x if as_given else (x - self.mean) * self.factor  # copies of many images take time
         return with_constant(z, self.bias, self.unit)
 
 

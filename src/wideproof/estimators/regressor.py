@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -11,15 +12,17 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from wideproof.errors import InputError
 from wideproof.estimators.limit_kernel import LimitKernel
+from wideproof.estimators.on_device import is_there
 from wideproof.estimators.preparation import fit_preparation
-from wideproof.estimators.ridge import fit_ridge, merge
+from wideproof.estimators.ridge import LeaveOneOut, Merged, choose, fit_ridge, merge
 
 
-def used_rows(estimator: Any, x: np.ndarray, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
+def used_rows(estimator: Any, x: np.ndarray, sample_weight: Any) -> tuple[np.ndarray | slice, np.ndarray]:
     """Return which examples have a positive weight, and the weights of those."""
     if sample_weight is None:
-        return np.ones(len(x), bool), np.ones(len(x))
+        return slice(None), np.ones(len(x))  # all of them, without a copy
     weight = _check_sample_weight(sample_weight, x, dtype=np.float64)
     if (weight < 0).any():
         raise ValueError("Negative values in data passed to `sample_weight`")
@@ -27,6 +30,15 @@ def used_rows(estimator: Any, x: np.ndarray, sample_weight: Any) -> tuple[np.nda
     if not used.any():
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return used, weight[used]
+
+
+class Given(NamedTuple):
+    """What is fitted: inputs and targets of positive weight, and whether the mean was taken off the targets."""
+
+    x: np.ndarray
+    targets: np.ndarray
+    weight: np.ndarray
+    centred: bool
 
 
 class KernelEstimator(BaseEstimator):
@@ -44,11 +56,13 @@ class KernelEstimator(BaseEstimator):
         bias: float = 1.0,
         ridge: float | str | Sequence[float] = "loo",
         solver: str = "auto",
-        rank: int = 1000,
+        rank: int | None = None,
         tol: float = 1e-6,
         memory: int = 4 << 30,
         device: str = "auto",
         n_jobs: int | None = None,
+        checkpoint: str | Path | None = None,
+        verbose: int = 0,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.network = network
@@ -65,21 +79,52 @@ class KernelEstimator(BaseEstimator):
         self.memory = memory
         self.device = device
         self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
+        self.verbose = verbose
         self.random_state = random_state
 
     def _limit_kernel(self) -> LimitKernel:
         jobs = effective_n_jobs(self.n_jobs)  # pyright: ignore[reportArgumentType]  None is joblib's default
         return LimitKernel(self.network, self.depth, self.activation, self.kernel, self.fixed_layers, jobs)
 
-    def _fit_ridge(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, centred: bool = False) -> None:
-        """Fit targets `n x outputs` (`centred`: less their mean) and set what fitting leaves behind."""
-        kernel = self._limit_kernel()
-        self.preparation_ = fit_preparation(self.preparation, self.bias, x, weight)
-        data = merge(x, y, weight)
-        data = type(data)(self.preparation_(data.x), data.y, data.weight, data.within)
+    def left_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
+        """Return the leave-one-out errors of the candidates for the ridge, without fitting.
+
+        Of many examples a random subset is taken, the same for every kernel: see `ridge`.
+
+        Examples
+        --------
+        >>> x = np.linspace(-1, 1, 20)[:, None]
+        >>> found = NTKRegressor(ridge=[1e-3, 10.0]).left_out(x, x[:, 0] ** 2)
+        >>> found.best
+        0.001
+        """
+        given = self._given(X, y, sample_weight)
+        device = is_there(self.device)
+        _, found, _ = choose(self._limit_kernel(), self._merged(given), self.ridge, given.centred, self._rng(), device)
+        if found is None:
+            raise InputError(f"a single ridge leaves nothing to choose: take ridge='loo' or several, got {self.ridge}")
+        return found
+
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
+        """Check the data and return what is fitted; each estimator has its own targets."""
+        raise NotImplementedError
+
+    def _merged(self, given: Given) -> Merged:
+        """Fit the preparation, and return the distinct prepared inputs."""
+        self.preparation_ = fit_preparation(self.preparation, self.bias, given.x, given.weight)
+        data = merge(given.x, given.targets, given.weight)
+        return Merged(self.preparation_(data.x), data.y, data.weight, data.within)
+
+    def _rng(self) -> np.random.RandomState:
+        return check_random_state(self.random_state)
+
+    def _fit_ridge(self, given: Given) -> None:
+        """Fit, and set what fitting leaves behind."""
         self._fit = fit_ridge(
-            kernel, data, self.ridge, centred=centred, solver=self.solver, rank=self.rank, tolerance=self.tol,
-            memory=self.memory, device=self.device, rng=check_random_state(self.random_state),
+            self._limit_kernel(), self._merged(given), self.ridge, centred=given.centred, solver=self.solver,
+            rank=self.rank, tolerance=self.tol, memory=self.memory, device=self.device, rng=self._rng(),
+            checkpoint=self.checkpoint, verbose=self.verbose,
         )  # fmt: skip
         self.X_fit_, self.dual_coef_ = self._fit.x, self._fit.dual
         self.loo_: Any = self._fit.loo
@@ -114,7 +159,13 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
         `"cholesky"`; `"cg"` (conjugate gradients, tile by tile, preconditioned by Nyström), `"nystrom"` (its first
         step); `"auto"` takes Cholesky where the matrix fits into `memory` bytes.
     rank, tol
-        Columns of the Nyström approximation; the relative residual at which conjugate gradients stop.
+        Columns of the Nyström approximation (`None`: 1,000, on a GPU twenty times the root of n if that is more); the
+        relative residual at which conjugate gradients stop.
+    checkpoint
+        A folder in which conjugate gradients keep where they stand: a killed `fit` that is called again with the same
+        data and settings goes on from there and ends with the same bits.
+    verbose
+        Whether conjugate gradients show their course.
     device
         `"auto"`: on a GPU where JAX sees one and the matrix fits into it; `"cpu"`; `"gpu"` insists.
     n_jobs
@@ -162,30 +213,34 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
         fit_intercept: bool = True,
         ridge: float | str | Sequence[float] = "loo",
         solver: str = "auto",
-        rank: int = 1000,
+        rank: int | None = None,
         tol: float = 1e-6,
         memory: int = 4 << 30,
         device: str = "auto",
         n_jobs: int | None = None,
+        checkpoint: str | Path | None = None,
+        verbose: int = 0,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         super().__init__(
             network=network, depth=depth, activation=activation, kernel=kernel, fixed_layers=fixed_layers,
             preparation=preparation, bias=bias, ridge=ridge, solver=solver, rank=rank, tol=tol, memory=memory,
-            device=device, n_jobs=n_jobs, random_state=random_state,
+            device=device, n_jobs=n_jobs, checkpoint=checkpoint, verbose=verbose, random_state=random_state,
         )  # fmt: skip
         self.fit_intercept = fit_intercept
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NTKRegressor:
-        """Fit to inputs `n x d` and targets `n` or `n x outputs`."""
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         used, weight = used_rows(self, X, sample_weight)
-        targets = np.asarray(y, np.float64).reshape(len(y), -1)
-        X, targets = X[used], targets[used]
-        mean = np.average(targets, axis=0, weights=weight) if self.fit_intercept else np.zeros(targets.shape[1])
-        self._fit_ridge(X, targets - mean, weight, centred=bool(self.fit_intercept))
         self._vector = np.ndim(y) == 1
+        targets = np.asarray(y, np.float64).reshape(len(y), -1)[used]
+        mean = np.average(targets, axis=0, weights=weight) if self.fit_intercept else np.zeros(targets.shape[1])
         self.intercept_ = float(mean[0]) if self._vector else mean
+        return Given(X[used], targets - mean, weight, bool(self.fit_intercept))
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NTKRegressor:
+        """Fit to inputs `n x d` and targets `n` or `n x outputs`."""
+        self._fit_ridge(self._given(X, y, sample_weight))
         self.amplitude_ = self._fit.amplitude
         return self
 

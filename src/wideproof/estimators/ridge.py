@@ -13,9 +13,11 @@ $[C W^{1/2} (y - \mu_{-i} 1)]_i / C_{ii}$.
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import scipy.linalg
@@ -24,8 +26,10 @@ from sklearn.exceptions import ConvergenceWarning
 from wideproof.data import equal_rows
 from wideproof.errors import InputError
 from wideproof.estimators import on_device
+from wideproof.estimators.checkpoint import Checkpoint, digest_of
 from wideproof.estimators.limit_kernel import LimitKernel
-from wideproof.estimators.solvers import Nystrom, solve_cholesky, solve_iteratively
+from wideproof.estimators.solvers import solve_cholesky
+from wideproof.estimators.streaming import default_rank, solve_streamed
 
 SOLVERS = ("auto", "cholesky", "cg", "nystrom")
 # As shares of the mean of the kernel's diagonal.
@@ -147,16 +151,19 @@ def fit_ridge(
     *,
     centred: bool = False,
     solver: str = "auto",
-    rank: int = 1000,
+    rank: int | None = None,
     tolerance: float = 1e-6,
     memory: int = 4 << 30,
     device: str = "auto",
     rng: np.random.RandomState | None = None,
+    checkpoint: str | Path | None = None,
+    verbose: int = 0,
 ) -> Fit:
     """Fit by the chosen solver; `"auto"` is Cholesky where the matrix fits into `memory`, else conjugate gradients.
 
     `centred` says that the mean was taken off the targets, so that the ridge is chosen with the mean left out as well.
-    On a GPU the matrix stays there, if it fits into its memory.
+    On a GPU the matrix stays there, if it fits into its memory. Conjugate gradients keep where they stand in the folder
+    `checkpoint` and show their course where `verbose` is not 0.
     """
     if solver not in SOLVERS:
         raise InputError(f"solver must be one of {', '.join(SOLVERS)}; got {solver!r}")
@@ -166,7 +173,7 @@ def fit_ridge(
         solver = "cholesky" if there or 8 * n * n <= memory else "cg"
     root = np.sqrt(data.weight)
     target = root[:, None] * data.y
-    chosen, loo, matrix = _choose(kernel, data, ridge, centred, rng, there)
+    chosen, loo, matrix = choose(kernel, data, ridge, centred, rng, there or on_device.is_there(device))
     if there:
         matrix = on_device.factor(kernel, data.x, root, chosen)
         beta, iterations, error = matrix.solve(target), 0, 0.0
@@ -178,16 +185,15 @@ def fit_ridge(
             matrix *= root[:, None]
         beta, iterations, error = solve_cholesky(matrix, chosen, target), 0, 0.0
     else:
-        matrix = None
-        marks = np.sort(rng.choice(n, min(rank, n), replace=False))
-        columns = root[:, None] * kernel(data.x, data.x[marks]) * root[marks]
-        most = MOST_STEPS if solver == "cg" else 0
-
-        def product(v: np.ndarray) -> np.ndarray:
-            return root[:, None] * kernel.product(data.x, data.x, root[:, None] * v)
-
-        beta, iterations, error = solve_iteratively(
-            product, Nystrom.build(columns, marks), chosen, target, tolerance, most
+        matrix, most = None, MOST_STEPS if solver == "cg" else 0
+        size = default_rank(n, on_device.is_there(device)) if rank is None else rank
+        marks = np.sort(rng.choice(n, min(size, n), replace=False))
+        keep = None
+        if checkpoint is not None:
+            problem = digest_of(data.x, target, root, marks, kernel, chosen, tolerance, most)
+            keep = Checkpoint(Path(checkpoint), problem)
+        beta, iterations, error = solve_streamed(
+            kernel, data.x, root, target, marks, chosen, tolerance, most, memory, keep, verbose
         )
         if iterations == MOST_STEPS:
             warnings.warn(
@@ -202,7 +208,7 @@ def fit_ridge(
     return Fit(data.x, root[:, None] * beta, chosen, solver, iterations, error, amplitude, loo, root, matrix)
 
 
-def _choose(
+def choose(
     kernel: LimitKernel,
     data: Merged,
     ridge: float | str | Sequence[float],
@@ -229,22 +235,54 @@ def _choose(
 def _choose_there(
     kernel: LimitKernel, some: Merged, grid: np.ndarray | None, centred: bool
 ) -> tuple[float, LeaveOneOut, None]:
-    """Choose the ridge where the matrix is: from the largest down, until the error has not fallen twice in a row.
-
-    A change by less than a thousandth, which says nothing about new examples, is no fall.
-    """
+    """Choose the ridge where the matrix is: of given ones the best, else by a search over `GRID`."""
     matrix, level = on_device.dressed(kernel, some.x, some.weight)
-    candidates = np.sort(GRID * level if grid is None else grid)[::-1]
     others = _means_of_others(some.y, some.weight) if centred else np.zeros_like(some.y)
     mean = np.average(some.y, axis=0, weights=some.weight)
     spread = np.average(np.square(some.y - mean), axis=0, weights=some.weight)
     unit = np.where(spread > 0, spread, 1.0) * some.weight.sum()
-    errors: list[float] = []
-    for ridge in candidates:
-        left_out = on_device.left_out(matrix, some.y, some.weight, others, float(ridge))
+
+    def error(ridge: float) -> float:
+        left_out = on_device.left_out(matrix, some.y, some.weight, others, ridge)
         found = float(np.mean(np.sum(np.square(left_out), axis=0) / unit))
-        errors.append(found if np.isfinite(found) else np.inf)
-        if grid is None and len(errors) > 2 and min(errors[-2:]) >= 0.999 * min(errors[:-2]):
-            break
-    found = LeaveOneOut(candidates[: len(errors)][::-1], np.array(errors)[::-1])
+        return found if np.isfinite(found) else np.inf
+
+    if grid is None:
+        errors = search_down(lambda k: error(GRID[k] * level), len(GRID), int(np.argmin(np.abs(np.log(GRID)))))
+        found = LeaveOneOut(GRID[sorted(errors)] * level, np.array([errors[k] for k in sorted(errors)]))
+    else:
+        found = LeaveOneOut(np.sort(grid), np.array([error(float(ridge)) for ridge in np.sort(grid)]))
     return found.best, found, None
+
+
+def search_down(error: Callable[[int], float], count: int, start: int) -> dict[int, float]:
+    """Return the errors at the numbers around the least one, in few evaluations.
+
+    In steps of two down from `start` until the error has not fallen twice in a row, up from it if it was the best, then
+    at both neighbours of the best. A change by less than a thousandth, which says nothing about new examples, is no
+    fall.
+
+    >>> sorted(search_down(lambda k: abs(k - 5), 25, 20))
+    [2, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20]
+    """
+    found: dict[int, float] = {}
+
+    def walk(numbers: range) -> None:
+        worse = 0
+        for k in numbers:
+            least = min(found.values(), default=math.inf)
+            found[k] = error(k)
+            worse = 0 if found[k] < 0.999 * least else worse + 1
+            if worse == 2:
+                return
+
+    def best() -> int:
+        return max(found, key=lambda k: (-found[k], k))
+
+    walk(range(start, -1, -2))
+    if best() == start:
+        walk(range(start + 2, count, 2))
+    for k in (best() - 1, best() + 1):
+        if 0 <= k < count and k not in found:
+            found[k] = error(k)
+    return found

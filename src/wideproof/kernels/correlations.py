@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 
-def directions(x: np.ndarray) -> dict[str, np.ndarray]:
-    """Return rows of norm 1 and the norms; a row of zeros stays zero."""
-    norm = np.sqrt(np.sum(np.square(x), axis=-1))
-    return {"x": x / np.where(norm > 0, norm, 1)[..., None], "norm": norm}
+def directions(x: Any) -> dict[str, Any]:
+    """Return rows of norm 1 and the norms, computed where the rows are; a row of zeros stays zero."""
+    xp = jnp if isinstance(x, jax.Array) else np
+    norm = xp.sqrt(xp.sum(xp.square(x), axis=-1))
+    return {"x": x / xp.where(norm > 0, norm, 1)[..., None], "norm": norm}
 
 
 def leading_bits(x: Array) -> dict[str, Array]:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -84,7 +84,7 @@ def limit_gram(
     groups = tuple((name, (name,)) for name in chosen) if by_weight else (("total", chosen),)
     found, error = _assemble(network, groups, x, other, precision, memory, on_device)
     total = sum(found.values()) if by_weight else found["total"]
-    singular = why_singular(x) if other is None else ""
+    singular = why_singular(x) if other is None and not on_device else ""
     return Gram(total, chosen, "limit", precision, jax.default_backend(), error, found if by_weight else {}, singular)
 
 
@@ -122,8 +122,63 @@ def nngp(
     0.68169
     """
     found, error = _assemble(network, ((COVARIANCE, ()),), x, other, precision, memory, on_device)
-    singular = why_singular(x) if other is None else ""
+    singular = why_singular(x) if other is None and not on_device else ""
     return Gram(found[COVARIANCE], (), "nngp", precision, jax.default_backend(), error, {}, singular)
+
+
+class Pairs(NamedTuple):
+    """A kernel of pairs of examples, its state, the arrays of each side, and its error as a share of the largest."""
+
+    kernel: Kernel
+    state: Any
+    sides: tuple[Any, ...]
+    error: float
+
+
+@double
+def limit_pairs(
+    network: Network,
+    *sides: ArrayLike,
+    names: Sequence[str] | None = None,
+    covariance: bool = False,
+    precision: str = "float64",
+    on_device: bool = False,
+) -> Pairs:
+    """Return what makes any block of `limit_gram` (`covariance`: of `nngp`) between examples of the given sides.
+
+    With `on_device` the examples are prepared where JAX computes, and stay there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wideproof.networks import DeepReLU
+    >>> found = limit_pairs(DeepReLU(input_dim=2, width=2, depth=1), np.eye(2))
+    >>> found.kernel.keys
+    ('total',)
+    """
+    groups = ((COVARIANCE, ()),) if covariance else (("total", check_names(network, names)),)
+    return _pairs(network, groups, sides, precision, on_device)
+
+
+def _pairs(network: Network, groups: Groups, sides: Sequence[ArrayLike], precision: str, on_device: bool) -> Pairs:
+    dtype = require_precision(precision)
+    given = [_side(network, side, on_device) for side in sides]
+    limit = network.limit()
+    if isinstance(limit, RecurrentLimit):
+        kernel, state, inputs, relative = _sequences(limit, groups, [np.asarray(side) for side in given])
+    else:
+        kernel, state, inputs, relative = _layers(limit, groups, given, precision)
+    arrays = tuple(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), side) for side in inputs)
+    relative += ROUNDOFF[precision] * (given[0][0].size + 64 * _depth(limit))
+    return Pairs(kernel, state, arrays, relative)
+
+
+def _side(network: Network, x: ArrayLike, on_device: bool) -> Any:
+    """Return examples of finite numbers, on the host unless they are to stay where JAX computes."""
+    batch = network.as_batch({"": np.zeros(0)}, x)
+    if on_device and bool(jnp.isfinite(batch).all()):
+        return batch
+    return np.asarray(require_finite(batch))
 
 
 def _assemble(
@@ -135,18 +190,10 @@ def _assemble(
     memory: int | None,
     on_device: bool,
 ) -> tuple[dict[str, Any], float]:
-    dtype = require_precision(precision)
-    sides = [np.asarray(require_finite(network.as_batch({"": np.zeros(0)}, s))) for s in (x, other) if s is not None]
-    limit = network.limit()
+    sides = (x,) if other is None else (x, other)
     with jax.default_matmul_precision("tensorfloat32" if precision == "tf32" else "highest"):
-        if isinstance(limit, RecurrentLimit):
-            kernel, state, inputs, relative = _sequences(limit, groups, sides)
-        else:
-            kernel, state, inputs, relative = _layers(limit, groups, sides, precision)
-        arrays = [jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), side) for side in inputs]
+        kernel, state, arrays, relative = _pairs(network, groups, sides, precision, on_device)
         found = assemble(kernel, state, arrays[0], arrays[1] if other is not None else None, memory)
-    # Every entry is off by at most this share of the largest one.
-    relative += ROUNDOFF[precision] * (sides[0][0].size + 64 * _depth(limit))
     # Two reductions: the absolute values would be a second matrix in memory.
     largest = max(max(float(m.max(initial=0)), -float(m.min(initial=0))) for m in found.values())
     error = relative * len(found) * largest * math.sqrt(next(iter(found.values())).size)
@@ -167,11 +214,11 @@ def _sequences(
 
 
 def _layers(
-    limit: LayeredLimit, groups: Groups, sides: list[np.ndarray], precision: str
-) -> tuple[Kernel, Any, list[dict[str, np.ndarray]], float]:
+    limit: LayeredLimit, groups: Groups, sides: list[Any], precision: str
+) -> tuple[Kernel, Any, list[dict[str, Any]], float]:
     # Positions before channels; a vector is an image of one position.
-    pixels = [np.swapaxes(s, 1, 2) if s.ndim == 3 else s[:, None, :] for s in sides]
-    squares = [np.einsum("ilc,ilc->il", s, s) for s in pixels]
+    pixels = [s.swapaxes(1, 2) if s.ndim == 3 else s[:, None, :] for s in sides]
+    squares = [np.asarray(_squares(s)) for s in pixels]
     everything = np.concatenate(squares)
     low, high = everything.min(initial=np.inf), everything.max(initial=0.0)
     if limit.window is None and (limit.homogeneous or high - low <= SAME_NORM * high):
@@ -195,7 +242,12 @@ def _layers(
     return kernel, tables, [_arrays(p, k) for p, k in zip(pixels, known, strict=True)], error
 
 
-def _arrays(pixels: np.ndarray, known: Moments) -> dict[str, np.ndarray]:
+def _squares(pixels: Any) -> Any:
+    """Return the squared norms of every position, computed where the examples are."""
+    return (jnp if isinstance(pixels, jax.Array) else np).einsum("ilc,ilc->il", pixels, pixels)
+
+
+def _arrays(pixels: Any, known: Moments) -> dict[str, Any]:
     stacked = {"variances": known.variances, "means": known.means, "offsets": known.offsets}
     columns = {key: np.stack(values, axis=1) for key, values in stacked.items()}
     return {"x": pixels, **columns, "last": known.last_offset}
