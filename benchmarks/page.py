@@ -165,8 +165,8 @@ def thousands() -> str:
             short(checked.get("seconds")), short(checked.get("processor_seconds")),
             short(checked["peak_bytes"] / gib) if checked else "–",
         ])  # fmt: skip
-    heads = ["digits", "outputs", "width", "made on", "h", "rate", "training, s", "polishing, s", "certifying, s", "GiB there",
-             "verdict", "verified in, s", "of processor time, s", "GiB"]  # fmt: skip
+    heads = ["digits", "outputs", "width", "made on", "h", "rate", "training, s", "polishing, s",
+             "certifying, s", "GiB there", "verdict", "verified in, s", "of processor time, s", "GiB"]  # fmt: skip
     return (
         "The first digits of MNIST, even against odd, or each class against the others; one hidden layer of erf units, "
         "all weights trained. With as many units as digits the part of the read-out alone was bounded, which gives a "
