@@ -148,6 +148,15 @@ def limit_pairs(
 
     With `on_device` the examples are prepared where JAX computes, and stay there.
 
+    Parameters
+    ----------
+    network
+        Its width sets the scale of ReLU networks.
+    names
+        The weights to sum over; by default the trained ones.
+    precision
+        `"float64"` or `"float32"`.
+
     Examples
     --------
     >>> import numpy as np
