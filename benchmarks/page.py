@@ -40,6 +40,7 @@ SCRIPTS = {
     "tables.py": "`prove` on every table of a folder",
     "uci.py": "infinitely wide networks as classifiers, against support vectors and forests",
     "scale.py": "infinitely wide networks on a GPU: 60,000 and 100,000 images",
+    "scale_peers.py": "thousands of images on a processor, against scikit-learn and GPyTorch",
     "scale_streamed.py": "a million images without the matrix, and how far predictions are off",
     "sweeps.py": "what a sweep costs besides its tasks, and how it scales over workers",
     "sweep_batches.py": "seeds of a sweep one by one, side by side and batched",

@@ -32,6 +32,11 @@ ENVIRONMENTS = {
         ".peers/torch/bin/python",
         "python3 -m venv {folder} && {folder}/bin/pip install torch==2.13.0 nngeometry==0.4",
     ),
+    "gpytorch": (
+        "GPYTORCH_PYTHON",
+        ".peers/gpytorch/bin/python",
+        "python3 -m venv {folder} && {folder}/bin/pip install torch==2.13.0 gpytorch==1.15.2",
+    ),
 }
 
 
