@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mpmath.calculus.quadrature import GaussLegendre
 
+from wideproof import machine
 from wideproof.errors import InputError
 from wideproof.kernels import duals
 from wideproof.kernels.duals import closed_form, covariance, covariance_grid, mean, slope_covariance
@@ -255,3 +256,13 @@ def test_bad_input_is_named(arguments, message):
 def test_a_rule_that_does_not_settle_says_so():
     with pytest.raises(InputError, match="512 nodes differ by"):
         slope_covariance("arctan", 1e9, 1e9, 0.5)
+
+
+def test_the_first_use_may_be_off_relative_to_large_values_and_absolutely_among_small_ones(monkeypatch):
+    allowed = []
+    monkeypatch.setattr(machine, "_TRUSTED", set())
+    monkeypatch.setattr(machine, "require_agreement", lambda *arguments: allowed.append(arguments[3]))
+    for factor in (0.5, 1.0, 40.0):
+        duals._require_agreement("a rule", functools.partial(lambda factor, z: factor * z, factor), np.ones(2))
+    unit = machine.tolerance(np.float64, duals.BLOCK**2)
+    assert allowed == pytest.approx([unit, unit, 40 * unit], rel=1e-12)
