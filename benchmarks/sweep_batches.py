@@ -18,8 +18,8 @@ import jax
 import numpy as np
 from peers.common import RESULTS, machine, versions, write_json
 
+from wideproof.resources import cores
 from wideproof.sweeps import Study, Sweep, sweep
-from wideproof.threads import cores
 
 STEPS = 2000
 

@@ -7,7 +7,6 @@ is counted in units in the last place of the exact value.
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -28,7 +27,7 @@ from wideproof import machine, programs
 from wideproof.kernels.cholesky import factor
 from wideproof.networks import ACTIVATIONS
 from wideproof.precision import double
-from wideproof.threads import cores
+from wideproof.resources import cores, memory
 
 LENGTHS = (1, 7, 64, 67, 1003)
 # A compiled function may lose ten bits and still be useful; certificates count on four units of NumPy's.
@@ -218,7 +217,6 @@ def _machine() -> dict[str, str | int | float]:
     if info.exists():
         lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         name = lines[0].partition(":")[2].strip() if lines else name
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
-    return {"processor": name, "cores": cores(), "memory_gb": round(memory / 1e9, 1),
+    return {"processor": name, "cores": cores(), "memory_gb": round(memory() / 1e9, 1),
             "device": f"{jax.default_backend()}: {jax.devices()[0].device_kind}",
             "compiled programs": str(programs.kept())}  # fmt: skip

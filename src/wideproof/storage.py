@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +32,23 @@ def number_of_bytes(text: str, name: str) -> int:
     if found is None or found[2] not in UNITS or found[1].count(".") > 1 or not float(f"0{found[1]}0") > 0:
         raise InputError(f"{name} must be a number of bytes, as in 500MB or 2GiB, got {text!r}")
     return int(float(found[1]) * UNITS[found[2]])
+
+
+def plain(value: Any, odd: Callable[[float], Any] = lambda number: number) -> Any:
+    """Return what JSON holds: named tuples as objects, NumPy's scalars as numbers; `odd` makes of what is not finite.
+
+    >>> plain({"a": (np.float64(1.5), math.inf)}, odd=repr)
+    {'a': [1.5, 'inf']}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner, odd) for key, inner in value.items()}
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict(), odd)
+    if isinstance(value, list | tuple):
+        return [plain(inner, odd) for inner in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return odd(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextlib.contextmanager

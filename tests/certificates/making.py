@@ -13,7 +13,6 @@ import numpy as np
 
 from tests.cases import OWN
 from wideproof.certificates.anchor import Anchor, measure
-from wideproof.certificates.certifying import scored
 from wideproof.certificates.polishing import polish
 from wideproof.data import AnyDataset, Dataset, ImageDataset, SequenceDataset
 from wideproof.networks import (
@@ -159,7 +158,7 @@ def at(
     sharp: bool = False, level: str = "enclosed",
 ) -> Anchor:  # fmt: skip
     """Everything the prover measures."""
-    return measure(network.graph, params, x, scored(network, y), level=level, sharp=sharp)
+    return measure(network.graph, params, x, network.scored(y), level=level, sharp=sharp)
 
 
 def sphere(n: int, d: int, seed: int) -> np.ndarray:

@@ -22,7 +22,6 @@ from wideproof.certificates import (
     width_needed,
 )
 from wideproof.certificates.basins import Ground, contract, find_basin
-from wideproof.certificates.certifying import scored
 from wideproof.certificates.nearest import pulled
 from wideproof.data import Dataset
 from wideproof.errors import InputError
@@ -180,7 +179,7 @@ def test_every_network(name, tmp_path):
     found = certify_basin(network, params, data, distance=1e-9)
     ball = verify(made(found).save(tmp_path / "ball"))
     assert ball.answer == "proved", ball.reason
-    normal = np.random.default_rng(0).standard_normal(scored(network, data.y).shape)
+    normal = np.random.default_rng(0).standard_normal(network.scored(data.y).shape)
     across = pulled(network, params, data.x, 1e-7 * normal)
     begun = {name: weight + across.get(name, 0) for name, weight in params.items()}
     beside = certify_basin(network, params, data, start=begun)

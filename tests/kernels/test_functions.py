@@ -239,7 +239,7 @@ def test_from_a_function_to_the_course_of_gradient_descent(rng):
 
     found = gram(function, w, x)
     step = 1 / spectrum(found).largest.value
-    course = predict(found, y, start=function(w, x), step=step)
+    course = predict(found, y, start=function(w, x), step_size=step)
     for _ in range(20):
         w = w + step * np.tanh(x).T @ (y - np.tanh(x) @ w)
     np.testing.assert_allclose(course.outputs(20), np.tanh(x) @ w, rtol=1e-10)

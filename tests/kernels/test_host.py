@@ -12,7 +12,7 @@ from tests.cases import NETWORKS, each
 from wideproof.kernels import gram, host, tiles
 from wideproof.kernels.finite import FiniteKernel, finite_kernel
 from wideproof.networks import FullyConnected
-from wideproof.threads import cores
+from wideproof.resources import cores
 
 PLAIN = ["fully-connected", "fully-connected-tanh-outputs", "residual", "conv-residual", "conv-residual-outputs"]
 

@@ -486,7 +486,7 @@ class TestChildren:
                 await asyncio.sleep(0.3)
                 return {"type": "http.disconnect"}
 
-        with pytest.raises(JobError, match="nobody waits"):
+        with pytest.raises(JobError, match="no longer needed"):
             asyncio.run(children.output_of(cast("Any", Leaving()), 60, "http.server", "0", "--bind", "127.0.0.1"))
 
     def test_nothing_is_left_at_the_end(self):

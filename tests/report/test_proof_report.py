@@ -54,7 +54,7 @@ def proved() -> Proof:
     ]
     starts, ends = (np.asarray(gram(NETWORK, at, data.x).matrix) for at in (run.initial, near.params))
     start = np.asarray(NETWORK(run.initial, data.x))  # pyright: ignore[reportArgumentType]
-    course = predict(starts, targets=data.y, start=start, step=run.step_size)
+    course = predict(starts, targets=data.y, start=start, step_size=run.step_size)
     return Proof(
         data=data,
         audit=audit(data),

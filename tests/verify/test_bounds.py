@@ -10,7 +10,6 @@ from jax.flatten_util import ravel_pytree
 from tests.cases import OWN, each
 from tests.verify import making
 from wideproof.certificates.anchor import measure
-from wideproof.certificates.certifying import scored
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.networks import (
     ConvResidual,
@@ -137,7 +136,7 @@ def test_order_of_the_examples_does_not_matter(name):
 def test_the_prover_claims_no_less_and_hardly_more(name, sharp):
     """Two programs and one recursion: a claim that is below would be refused, one that is far above would be loose."""
     params, x, y = making.problem(TINY[name], n=N)
-    anchor = measure(TINY[name].graph, params, x, scored(TINY[name], y), sharp=sharp)
+    anchor = measure(TINY[name].graph, params, x, TINY[name].scored(y), sharp=sharp)
     with ctx.workprec(128):
         bounds = making.bounds(TINY[name], params, x, y, sharp)
         for radius in (0.0, 1e-3, 0.1, 3.0):

@@ -14,7 +14,6 @@ from wideproof.certificates.certificate import Certificate as Certificate
 from wideproof.certificates.certificate import Start as Start
 from wideproof.certificates.certificate import load_certificate as load_certificate
 from wideproof.certificates.certifying import certify as certify
-from wideproof.certificates.certifying import scored as scored
 from wideproof.certificates.classify import certify_classifier as certify_classifier
 from wideproof.certificates.growth import seconds_to_follow as seconds_to_follow
 from wideproof.certificates.inertia import certify_momentum as certify_momentum

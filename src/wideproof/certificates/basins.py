@@ -20,7 +20,6 @@ from jax.typing import ArrayLike
 from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.attempt import Attempt, Level, Obstacle
 from wideproof.certificates.certificate import Certificate
-from wideproof.certificates.certifying import scored
 from wideproof.certificates.lengths import length
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.nearest import nearest, pulled
@@ -141,7 +140,7 @@ def prepare(
             return impossible
     groups = distinct(data)
     anchor = measure(
-        network.graph, weights, groups.x, scored(network, groups.y), counts=groups.counts if groups.repeated else None,
+        network.graph, weights, groups.x, network.scored(groups.y), counts=groups.counts if groups.repeated else None,
         level=level, sharp=sharp,
     )  # fmt: skip
     obstacle = None if singular else no_eigenvalue(anchor, groups.x)

@@ -20,7 +20,7 @@ from safetensors.numpy import save as to_bytes
 
 from wideproof.errors import InputError
 from wideproof.networks import Graph, graph_from_dict
-from wideproof.storage import new_folder, read_json, replace_folder, write_bytes
+from wideproof.storage import new_folder, plain, read_json, replace_folder, write_bytes
 
 FORMAT = "wideproof-certificate-2"
 DOCUMENT, ARRAYS = "certificate.json", "arrays.safetensors"
@@ -163,8 +163,8 @@ class Certificate:
             "network": json.loads(json.dumps(self.graph.to_dict())),
             "bound": {"sharp": self.sharp},
             "loss": dict(self.loss or usual),
-            "claims": _plain(self.claims),
-            "anchor": _plain(self.about),
+            "claims": plain(self.claims),
+            "anchor": plain(self.about),
             "assumptions": list(ASSUMPTIONS[self.level]),
             "versions": {"wideproof": __version__, "numpy": np.__version__, "python": platform.python_version()},
         }  # fmt: skip
@@ -237,11 +237,3 @@ def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
         return all((folder / name).read_bytes() == content for name, content in files.items())
     except OSError:
         return False
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value.item() if isinstance(value, np.generic) else value

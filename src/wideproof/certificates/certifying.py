@@ -94,7 +94,7 @@ def certify(
     groups = distinct(data)
     counts = groups.counts if groups.repeated else None
     anchor = measure(
-        network.graph, weights, groups.x, scored(network, groups.y), counts=counts,
+        network.graph, weights, groups.x, network.scored(groups.y), counts=counts,
         level=level, sharp=sharp, constant=not any(rooms) and is_balanced(network.graph, weights, data.y),
     )  # fmt: skip
     obstacle = no_eigenvalue(anchor, groups.x)
@@ -141,19 +141,6 @@ def certify(
     summary = _summary(network, data, found, about, groups)
     made = Certificate(summary, "descent", level, network.graph, claims, weights, data.x, data.y, sharp, about)
     return Attempt(anchor, made, None, found, near)
-
-
-def scored(network: Network, y: np.ndarray) -> np.ndarray:
-    """Return the targets that enter the loss.
-
-    Parameters
-    ----------
-    network
-        Recurrent ones are scored from the second step on.
-    y
-        Targets.
-    """
-    return y[:, 1:] if network.data_kind == "sequences" else y
 
 
 def _constant(anchor: Anchor, radius: float) -> float:

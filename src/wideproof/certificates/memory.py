@@ -11,9 +11,7 @@ themselves, half a GiB, and several with a GPU, is not counted.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import jax
@@ -22,6 +20,7 @@ import numpy as np
 from wideproof.certificates.devices import accelerated
 from wideproof.errors import InputError
 from wideproof.networks import Graph
+from wideproof.resources import free_memory
 
 # With radii (`few` rows, or `radii` for layers that ask for them), one bound (`many`), a wide read-out alone (`lean`).
 Way = Literal["few", "radii", "many", "lean"]
@@ -87,15 +86,6 @@ def require_memory(graph: Graph, params: Mapping[str, np.ndarray], n: int, way: 
         f"a certificate for {n} examples of this network needs {str(need).split(';')[0]}, and {have}: take at most "
         f"{low} examples, or a narrower network"
     )
-
-
-def free_memory() -> float:
-    """Return the bytes of memory that are free, or all of it where the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) if hasattr(os, "sysconf") else math.inf
 
 
 def device_memory() -> float:

@@ -13,7 +13,6 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from wideproof.certificates.anchor import gram
-from wideproof.certificates.certifying import scored
 from wideproof.certificates.jacobians import pull, push
 from wideproof.certificates.lengths import distance
 from wideproof.certificates.passes import Pass, run
@@ -61,7 +60,7 @@ def nearest(
     """
     first = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
     now = {name: np.asarray(weight, np.float64) for name, weight in (start or params).items()}
-    targets, trained = scored(network, np.asarray(y, np.float64)), network.trained_names
+    targets, trained = network.scored(np.asarray(y, np.float64)), network.trained_names
     best, settled = None, math.inf
     for _ in range(steps + 1):
         passed = _passed(network, now, x)

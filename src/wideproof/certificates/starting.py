@@ -20,7 +20,7 @@ import numpy as np
 from wideproof.certificates import growth, lengths
 from wideproof.certificates.attempt import Attempt, Obstacle
 from wideproof.certificates.certificate import Certificate, Start
-from wideproof.certificates.certifying import certify, scored
+from wideproof.certificates.certifying import certify
 from wideproof.certificates.classify import certify_classifier, no_lower_loss
 from wideproof.certificates.obstacles import no_eigenvalue
 from wideproof.errors import InputError
@@ -208,7 +208,7 @@ def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
     network, data, objective = run.network, run.data, run.recipe.objective
     weights = {name: np.asarray(weight, np.float64) for name, weight in run.params.items()}
     outputs = np.asarray(network.scored(jnp.asarray(network(weights, data.x))), np.float64).reshape(data.n, -1)
-    y = scored(network, data.y).reshape(data.n, -1)
+    y = network.scored(data.y).reshape(data.n, -1)
     batches = batches_of(run)
     loss = float(objective.value(jnp.asarray(outputs), jnp.asarray(y)))
     slack = _slack(loss)
@@ -275,7 +275,7 @@ def _start(
 ) -> tuple[Start | None, Obstacle | None]:
     """Return the start with its hints, or what is in the way; outputs at the end may be off by `outputs`."""
     network, data = run.network, run.data
-    y = scored(network, data.y)
+    y = network.scored(data.y)
     rows = y.size if batches is None else y.size // data.n * batches.shape[1]
     if rows > MOST_ROWS:
         reason = f"the Jacobian of a step has {rows} rows, and at most {MOST_ROWS} are followed"

@@ -20,14 +20,12 @@ from wideproof.cli.options import (
     print_json,
 )
 from wideproof.errors import InputError
+from wideproof.titles import PAPERS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from wideproof.data import Audit
-
-TITLES = {"du2019": "Du et al. 2019", "zou2018": "Zou et al. 2018", "allenzhu2018": "Allen-Zhu et al. 2018",
-          "frei2019": "Frei et al. 2019"}  # fmt: skip
 
 
 def audit_command(
@@ -39,7 +37,7 @@ def audit_command(
     kind: Kind = None,
     task: Task = "auto",
     prepare: Annotated[str, typer.Option(help="Prepare first, as in whiten,unit.")] = "",
-    paper: Annotated[str | None, typer.Option(help=f"Ask about one paper: {', '.join(TITLES)}.")] = None,
+    paper: Annotated[str | None, typer.Option(help=f"Ask about one paper: {', '.join(PAPERS)}.")] = None,
     margin: Annotated[str, typer.Option(help="The margin program: auto, full or never.")] = "auto",
     json: Json = False,
 ) -> None:
@@ -53,14 +51,14 @@ def audit_command(
     from wideproof.data import audit
     from wideproof.data import prepare as prepared
 
-    if paper is not None and paper not in TITLES:
-        raise InputError(f"--paper must be one of {', '.join(TITLES)}, got {paper!r}")
+    if paper is not None and paper not in PAPERS:
+        raise InputError(f"--paper must be one of {', '.join(PAPERS)}, got {paper!r}")
     data = find_data(source, target, classes, limit, header, kind, task)
     if prepare:
         data = prepared(data, prepare)
     found = audit(data, margin=margin)  # pyright: ignore[reportArgumentType]
     if json:
-        print_json(found.to_dict() | {"holds": {key: found.holds(key).truth for key in TITLES}})
+        print_json(found.to_dict() | {"holds": {key: found.holds(key).truth for key in PAPERS}})
     else:
         show_audit(Console(highlight=False), found)
     raise typer.Exit(found.holds(paper).exit_code)
@@ -98,7 +96,7 @@ def show_audit(console: Console, found: Audit) -> None:
         table.add_column(column, overflow="fold")
     for verdict in found.verdicts:
         table.add_row(
-            TITLES[verdict.paper],
+            PAPERS[verdict.paper],
             verdict.assumption,
             f"[{COLOUR[verdict.status]}]{verdict.status}[/]",
             verdict.detail,

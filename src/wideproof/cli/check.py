@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wideproof.cli.audit import TITLES
 from wideproof.cli.options import COLOUR, Json, print_json
 from wideproof.cli.watching import watching
 from wideproof.errors import InputError
+from wideproof.titles import PAPERS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +53,7 @@ def check_command(
     from rich.console import Console
 
     from wideproof.papers import Lab, describe, examine, statements
-    from wideproof.threads import cores
+    from wideproof.resources import cores
 
     Lab(study, seed)  # refuses a study that does not exist before any process is started
     chosen = statements(wanted)
@@ -98,7 +98,7 @@ def errata_command(
     from rich.console import Console
     from rich.markup import escape
 
-    from wideproof.papers import PAPERS, errata, laboratory
+    from wideproof.papers import errata, laboratory
 
     if paper is not None and paper not in PAPERS:
         raise InputError(f"there is no paper {paper!r}; the papers are {', '.join(PAPERS)}")
@@ -115,7 +115,7 @@ def errata_command(
             "right_measured": str(decision.right),
         })  # fmt: skip
         if not json:
-            console.print(f"[bold]{escape(TITLES[entry.paper])}, {escape(entry.where)}[/]")
+            console.print(f"[bold]{escape(PAPERS[entry.paper])}, {escape(entry.where)}[/]")
             console.print(f"  printed  {escape(entry.printed)}\n           [dim]{escape(str(decision.printed))}[/]")
             console.print(f"  right    {escape(entry.right)}\n           [dim]{escape(str(decision.right))}[/]\n")
     if report is not None:
@@ -175,7 +175,7 @@ def _show(console: Console, found: Findings) -> None:
     table = Table(title="", box=None, padding=(0, 3, 0, 0))
     table.add_column("role")
     for key in words.papers_of(found):
-        table.add_column(TITLES[key], justify="right")
+        table.add_column(PAPERS[key], justify="right")
     for role, cells in words.matrix(found):
         table.add_row(role, *(words.cell(counted) for counted in cells))
     console.print(table)

@@ -43,8 +43,6 @@ from wideproof.cli.options import (
 from wideproof.errors import InputError
 
 if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-
     from wideproof.data import AnyDataset
     from wideproof.kernels import Gram, Prediction, Spectrum
     from wideproof.networks import Network
@@ -81,7 +79,9 @@ def gram_command(
     method: Annotated[
         str, typer.Option(help="How to find eigenvalues: auto, dense (all) or lanczos (both ends).")
     ] = "auto",
-    step: Annotated[str, typer.Option(help="Step size to predict with: a number, or safe: 1/λmax.")] = "safe",
+    step_size: Annotated[
+        str, typer.Option("--step-size", "--step", help="Step size to predict with: a number, or safe: 1/λmax.")
+    ] = "safe",
     reduction: Reduction = "auto",
     target_loss: Annotated[float, typer.Option(help="Predict the steps to this squared loss.")] = 1e-6,
     plot: Annotated[
@@ -106,7 +106,7 @@ def gram_command(
 
     given, limit_asked = None, infinite or (width is None and not is_model(network))
     room = None if memory is None else number_of_bytes(memory, "--memory")
-    settings = Settings(limit_asked, seed, layers, precision, room, method, number_or_word(step),
+    settings = Settings(limit_asked, seed, layers, precision, room, method, number_or_word(step_size),
                         reduction, target_loss, plot is not None)  # fmt: skip
     for path, check in ((plot, require_figure_path), (save, require_gram_path)):
         if path is not None:
@@ -158,7 +158,7 @@ class Settings:
     precision: str
     memory: int | None
     method: str
-    step: float | str
+    step_size: float | str
     reduction: str
     target_loss: float
     everything: bool
@@ -168,10 +168,10 @@ class Settings:
             raise InputError(
                 f"--target-loss must be a number > 0, got {self.target_loss}: use a small one, such as 1e-6"
             )
-        if isinstance(self.step, str) and self.step != "safe":
-            raise InputError(f"--step must be a number or safe, got {self.step!r}")
-        if not isinstance(self.step, str) and not (math.isfinite(self.step) and self.step > 0):
-            raise InputError(f"--step must be a number > 0, got {self.step}: use safe for 1/λmax")
+        if isinstance(self.step_size, str) and self.step_size != "safe":
+            raise InputError(f"--step-size must be a number or safe, got {self.step_size!r}")
+        if not isinstance(self.step_size, str) and not (math.isfinite(self.step_size) and self.step_size > 0):
+            raise InputError(f"--step-size must be a number > 0, got {self.step_size}: use safe for 1/λmax")
         if self.method not in ("auto", "dense", "lanczos"):
             raise InputError(f"--method must be auto, dense or lanczos, got {self.method!r}")
         if self.everything and self.method == "lanczos":
@@ -255,24 +255,15 @@ def study(
         parts[name] = spectrum(block, error=matrix.error, method=method)
     course = None
     if dense and (found.positive_definite or not found.decided):
-        y = _scored(network, data.y)
-        start = 0.0 if settings.infinite else _scored(network, network(params, data.x))
+        y = network.scored(data.y)
+        start = 0.0 if settings.infinite else network.scored(np.asarray(network(params, data.x)))
         if settings.infinite and y.ndim == 3:  # one matrix for every output: its rows are examples and steps
             y = y.reshape(-1, y.shape[-1])
-        step = 1 / (scale * found.largest.value) if isinstance(settings.step, str) else settings.step
+        step = 1 / (scale * found.largest.value) if isinstance(settings.step_size, str) else settings.step_size
         course = predict(matrix, y, start, step, scale=scale, eigen=found)
     doing("the assumptions")
     said = notes(data, network)
     return Study(data, network, settings, matrix, found, course, said, parts)
-
-
-def _scored(network: Network, outputs: ArrayLike) -> np.ndarray:
-    """Return the part of the outputs or targets that enters the loss."""
-    import jax.numpy as jnp
-
-    from wideproof.precision import double_to_numpy
-
-    return np.asarray(double_to_numpy(lambda: network.scored(jnp.asarray(outputs)))())
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wideproof.answers import Answer
-from wideproof.cli.audit import TITLES
+from wideproof.titles import PAPERS
 
 if TYPE_CHECKING:
     from wideproof.data import AnyDataset
@@ -22,7 +22,7 @@ def notes(data: AnyDataset, network: Network) -> tuple[str, ...]:
         found.append(_activation(activation))
     for verdict in audit(data, margin="never").verdicts:
         if verdict.paper == network.paper and verdict.status is Answer.FAILS:
-            assumes = f"{TITLES[verdict.paper]} assume: {verdict.assumption}"
+            assumes = f"{PAPERS[verdict.paper]} assume: {verdict.assumption}"
             found.append(f"{assumes}; here {verdict.detail}: {verdict.remedy}")
     return tuple(found)
 

@@ -75,7 +75,7 @@ def _spectrum(found: Spectrum) -> dict[str, Any]:
 
 def _course(found: Study, course: Prediction) -> dict[str, Any]:
     return {
-        "objective": "half_sum" if course.scale == 1 else "mean", "start": _start(found), "step": course.step,
+        "objective": "half_sum" if course.scale == 1 else "mean", "start": _start(found), "step": course.step_size,
         "stable_step": course.stable_step, "target_loss": found.settings.target_loss,
         "steps": course.steps_to(found.settings.target_loss), "limit_loss": course.limit_loss, "advice": course.advice,
         "table": [{"loss": loss, "steps": steps} for loss, steps in decades(course, found.settings.target_loss)],
@@ -146,7 +146,7 @@ def _show_course(console: Console, found: Study, course: Prediction) -> None:
 
     kind = "half the sum" if course.scale == 1 else "half the mean"
     console.print(
-        f"\nGradient descent on {kind} of squares, step {course.step:.4g}, predicted from {_start(found)}:",
+        f"\nGradient descent on {kind} of squares, step {course.step_size:.4g}, predicted from {_start(found)}:",
         soft_wrap=True,
     )
     table = Table(box=None, padding=(0, 2, 0, 0))

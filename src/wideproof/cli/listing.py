@@ -6,8 +6,8 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from wideproof.cli.audit import TITLES
 from wideproof.cli.options import Json, print_json
+from wideproof.titles import PAPERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ def networks_command(json: Json = False) -> None:
         trained = _trained_by_paper(kind)
         table.add_row(
             name,
-            TITLES[kind.paper],
+            PAPERS[kind.paper],
             kind.equation,
             kind.data_kind,
             ", ".join(trained),
@@ -124,7 +124,7 @@ def data_command(json: Json = False) -> None:
         ("[bold]Generators[/], as in sphere:n=50,d=10,separation=0.3", (
             (name, (make.__doc__ or "").splitlines()[0].replace("`", "")) for name, make in GENERATORS.items())),
         ("[bold]Preparation steps[/], as in whiten,unit", STEPS.items()),
-        ("[bold]What the papers need[/]", ((TITLES[paper], ", ".join(steps)) for paper, steps in PAPERS_NEED.items())),
+        ("[bold]What the papers need[/]", ((PAPERS[paper], ", ".join(steps)) for paper, steps in PAPERS_NEED.items())),
     ):  # fmt: skip
         console.print(title)
         console.print(_pairs(pairs))

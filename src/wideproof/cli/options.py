@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -211,14 +210,6 @@ def _position(target: str | None) -> str | int | None:
 
 def print_json(value: Any) -> None:
     """Print JSON in which no number is NaN or infinite: those become null."""
-    print(json.dumps(_finite(value), indent=2))
+    from wideproof.storage import plain
 
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    print(json.dumps(plain(value, odd=lambda number: None), indent=2))

@@ -16,8 +16,10 @@ from wideproof.data.conflicts import Conflicts, conflicts
 from wideproof.data.dataset import AnyDataset, Dataset, SequenceDataset
 from wideproof.data.geometry import Pair, PairGeometry, nearest_opposite_each, pairs
 from wideproof.data.margin import UNIT_TOLERANCE, Margin, margin
-from wideproof.data.verdicts import PAPERS, Verdict, verdicts
+from wideproof.data.verdicts import Verdict, verdicts
 from wideproof.errors import InputError
+from wideproof.storage import plain
+from wideproof.titles import PAPERS
 
 MOST_FOR_MARGIN = 400  # with more examples the margin is taken on a part of them
 PART_FOR_MARGIN = 300
@@ -73,7 +75,7 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers, texts and None, ready for JSON."""
-        return _plain(asdict(self) | {"zero_loss_possible": self.zero_loss_possible})
+        return plain(asdict(self) | {"zero_loss_possible": self.zero_loss_possible})
 
     def __str__(self) -> str:
         clash = self.conflicts
@@ -152,15 +154,3 @@ def _margin(data: AnyDataset, norms: np.ndarray, geometry: PairGeometry, how: st
 
 def _shown(pair: Pair | None) -> str:
     return "none" if pair is None else f"{pair.distance:.6g} ({pair.i}, {pair.j})"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Pair):
-        return {"distance": value.distance, "i": value.i, "j": value.j}
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value

@@ -13,7 +13,6 @@ from wideproof.data.margin import UNIT_TOLERANCE
 if TYPE_CHECKING:
     from wideproof.data.audit import Audit
 
-PAPERS = ("du2019", "zou2018", "allenzhu2018", "frei2019")
 LARGE_TARGET = 10.0  # the papers ask for targets of order one; beyond this the audit no longer says "holds"
 
 

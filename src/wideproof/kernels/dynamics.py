@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from jax.typing import ArrayLike
+from typing_extensions import deprecated
 
+from wideproof.deprecations import renamed
 from wideproof.errors import InputError
 from wideproof.kernels.result import Gram
 from wideproof.kernels.spectrum import Spectrum, dense_error, spectrum
@@ -33,7 +35,7 @@ class Prediction:
     ----------
     targets
         $y$ in the shape it was given; outputs have the same.
-    step, scale
+    step_size, scale
         $\eta$ and $s$.
     eigenvalues
         $\lambda_i$ ascending; those that the solver cannot tell from zero are zero, and never move.
@@ -46,7 +48,7 @@ class Prediction:
 
     Examples
     --------
-    >>> course = predict(np.diag([1.0, 0.1]), targets=np.array([1.0, 1.0]), start=0.0, step=1.0)
+    >>> course = predict(np.diag([1.0, 0.1]), targets=np.array([1.0, 1.0]), start=0.0, step_size=1.0)
     >>> course.loss(np.array([0, 1, 10])).round(4).tolist()
     [1.0, 0.405, 0.0608]
     >>> course.steps_to(1e-6), course.stable_step
@@ -54,16 +56,22 @@ class Prediction:
     """
 
     targets: np.ndarray
-    step: float
+    step_size: float
     scale: float
     eigenvalues: np.ndarray = field(repr=False)
     vectors: np.ndarray = field(repr=False)
     components: np.ndarray = field(repr=False)
 
     @property
+    @deprecated("Prediction.step is called step_size now")
+    def step(self) -> float:
+        """The former name of `step_size`."""
+        return self.step_size
+
+    @property
     def rates(self) -> np.ndarray:
         r"""$1 - \eta s \lambda_i$: what one step multiplies each component by."""
-        return 1 - self.step * self.scale * self.eigenvalues
+        return 1 - self.step_size * self.scale * self.eigenvalues
 
     @property
     def stable_step(self) -> float:
@@ -74,7 +82,7 @@ class Prediction:
     @property
     def converges(self) -> bool:
         """Whether every direction that moves dies out."""
-        return 0 < self.step < self.stable_step
+        return 0 < self.step_size < self.stable_step
 
     @property
     def half_lives(self) -> np.ndarray:
@@ -91,8 +99,9 @@ class Prediction:
     @property
     def advice(self) -> str:
         """What to know before running it, in one sentence; empty if nothing."""
-        if self.step >= self.stable_step:
-            return f"step size {self.step:.3g} is not below {self.stable_step:.3g}, so this diverges: use half of that"
+        if self.step_size >= self.stable_step:
+            size, most = f"{self.step_size:.3g}", f"{self.stable_step:.3g}"
+            return f"step size {size} is not below {most}, so this diverges: use half of that"
         if self.limit_loss > _ROUNDING * float(self.loss(0)):
             return (
                 f"the loss cannot fall below {self.limit_loss:.3g}: part of the residual lies where the Gram matrix is "
@@ -142,7 +151,7 @@ class Prediction:
 
         Examples
         --------
-        >>> course = predict(np.eye(1), targets=np.array([2.0]), start=0.0, step=0.5)
+        >>> course = predict(np.eye(1), targets=np.array([2.0]), start=0.0, step_size=0.5)
         >>> course.outputs_at(np.array([[0.5]]), np.array([0.0]), np.array([0, 1, math.inf])).ravel().tolist()
         [0.0, 0.5, 1.0]
         """
@@ -168,7 +177,7 @@ class Prediction:
     @property
     def _logs(self) -> np.ndarray:
         """log|1 - x|, to full precision near x = 0 and x = 2."""
-        x = self.step * self.scale * self.eigenvalues
+        x = self.step_size * self.scale * self.eigenvalues
         with np.errstate(divide="ignore"):
             return np.where(x < 1, np.log1p(-np.minimum(x, 1)), np.log1p(np.maximum(x, 1) - 2))
 
@@ -183,7 +192,7 @@ class Prediction:
         with np.errstate(over="ignore", invalid="ignore"):
             exponent = _times(k, self._logs)
             way = np.where(self._odd(k), 1 + np.exp(exponent), -np.expm1(exponent))
-            still = np.where(np.isinf(k), 0.0, self.step * self.scale * k)[..., None]
+            still = np.where(np.isinf(k), 0.0, self.step_size * self.scale * k)[..., None]
             moving = self.eigenvalues > 0
             return np.where(moving, way / np.where(moving, self.eigenvalues, 1), still)
 
@@ -208,11 +217,12 @@ class Prediction:
         return _first(rises, _FOREVER)
 
 
+@renamed(step="step_size")
 def predict(
     gram: ArrayLike | Gram,
     targets: ArrayLike,
     start: ArrayLike,
-    step: float,
+    step_size: float,
     *,
     scale: float = 1.0,
     eigen: Spectrum | None = None,
@@ -226,7 +236,7 @@ def predict(
         \times k$ with $N = nk$), the matrix is that of all outputs, ordered as the targets are.
     start
         $u(0)$, in the shape of the targets, or one number for all.
-    step
+    step_size
         $\eta$ of the objective that `scale` describes.
     scale
         $s$ in $\tfrac s2 \|y - u\|^2$: 1 for the half sum, $1/n$ for the mean over n examples.
@@ -235,10 +245,10 @@ def predict(
 
     Examples
     --------
-    >>> predict(np.eye(2), np.ones(2), 0.0, step=3.0).advice
+    >>> predict(np.eye(2), np.ones(2), 0.0, step_size=3.0).advice
     'step size 3 is not below 2, so this diverges: use half of that'
     """
-    y, e, step, scale = _as_problem(gram, targets, start, step, scale)
+    y, e, step_size, scale = _as_problem(gram, targets, start, step_size, scale)
     eigen = spectrum(gram, method="dense", vectors=True) if eigen is None else eigen
     if eigen.vectors is None or eigen.eigenvalues is None or len(eigen.vectors) != len(e):
         raise InputError(f"eigen needs all {len(e)} eigenvectors of this matrix: give spectrum(gram, vectors=True)")
@@ -249,7 +259,7 @@ def predict(
     components = eigen.vectors.T @ e
     if e.shape[1] == 1:
         components = components[:, 0]
-    return Prediction(y, step, scale, values, eigen.vectors, components)
+    return Prediction(y, step_size, scale, values, eigen.vectors, components)
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,11 +287,12 @@ class Stochastic:
     moment: np.ndarray = field(repr=False)
 
 
+@renamed(step="step_size")
 def sgd(
     gram: ArrayLike | Gram,
     targets: ArrayLike,
     start: ArrayLike,
-    step: float,
+    step_size: float,
     batch: int,
     steps: int,
     *,
@@ -313,12 +324,12 @@ def sgd(
 
     Examples
     --------
-    >>> moments = sgd(np.eye(2), np.ones(2), 0.0, step=0.5, batch=1, steps=1)
+    >>> moments = sgd(np.eye(2), np.ones(2), 0.0, step_size=0.5, batch=1, steps=1)
     >>> moments.loss.tolist(), moments.variance.tolist()
     ([1.0, 0.5], [0.0, 0.5])
     """
     g = np.asarray(gram, np.float64)
-    course = predict(gram, targets, start, step, scale=scale, eigen=eigen)
+    course = predict(gram, targets, start, step_size, scale=scale, eigen=eigen)
     n, width = len(course.targets), len(g) // len(course.targets)
     if not 1 <= batch <= n or steps < 0:
         raise InputError(
@@ -327,7 +338,7 @@ def sgd(
     e = course.residual(0).reshape(len(g), -1)
     single = batch / n
     both = single if batch == n else batch * (batch - 1) / (n * (n - 1))
-    factor = (course.step * course.scale / single) ** 2
+    factor = (course.step_size * course.scale / single) ** 2
     moment = e @ e.T
     trace = np.empty(steps + 1)
     trace[0] = np.trace(moment)
@@ -338,7 +349,7 @@ def sgd(
             own, seen = (m.reshape(n, width, n, width) for m in (drawn, moment))
             i = np.arange(n)
             own[i, :, i] += (single - both) * seen[i, :, i]
-            moment = moment - course.step * course.scale * (drift + drift.T) + factor * (g @ drawn @ g)
+            moment = moment - course.step_size * course.scale * (drift + drift.T) + factor * (g @ drawn @ g)
             moment = (moment + moment.T) / 2
             trace[k + 1] = np.trace(moment)
         mean = 2 / course.scale * course.loss(np.arange(steps + 1))
@@ -383,7 +394,7 @@ def compare(prediction: Prediction, losses: ArrayLike, steps: ArrayLike) -> Comp
 
     Examples
     --------
-    >>> course = predict(np.eye(1), np.ones(1), 0.0, step=0.5)
+    >>> course = predict(np.eye(1), np.ones(1), 0.0, step_size=0.5)
     >>> print(compare(course, np.array([0.5, 0.125, 0.033]), np.arange(3)))  # the last one would be 0.03125
     the loss is within 0 of the prediction over its first decade and within 0.056 over all steps;
     its late log-rate is -1.33 per step, predicted -1.39, in the end -1.39
@@ -423,7 +434,7 @@ def _slope(k: np.ndarray, losses: np.ndarray) -> float:
 
 
 def _as_problem(
-    gram: ArrayLike | Gram, targets: ArrayLike, start: ArrayLike, step: float, scale: float
+    gram: ArrayLike | Gram, targets: ArrayLike, start: ArrayLike, step_size: float, scale: float
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
     """Check shapes and numbers; return the targets, and e(0) with a column per output that shares the matrix."""
     y, u = np.asarray(targets, np.float64), np.asarray(start, np.float64)
@@ -437,10 +448,10 @@ def _as_problem(
         raise InputError(f"start holds the outputs at step 0 in the targets' shape {y.shape}, got shape {u.shape}")
     if not (np.isfinite(y).all() and np.isfinite(u).all()):
         raise InputError("targets and start are finite numbers: look for NaN in them")
-    for name, value in (("step", step), ("scale", scale)):
+    for name, value in (("step_size", step_size), ("scale", scale)):
         if not (math.isfinite(value) and value > 0):
             raise InputError(f"{name} must be a number > 0, got {value}")
-    return y, (y - u).reshape(rows, -1), float(step), float(scale)
+    return y, (y - u).reshape(rows, -1), float(step_size), float(scale)
 
 
 def _as_steps(k: ArrayLike) -> np.ndarray:

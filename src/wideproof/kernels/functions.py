@@ -97,7 +97,7 @@ def gram(
     Gram matrix of 2 rows, sum over hidden, out: float64 on cpu, off by at most 1.8e-15 in norm
     >>> spectrum(found).positive_definite
     True
-    >>> predict(found, targets=np.array([1.0, 0.0]), start=0.0, step=0.5).steps_to(1e-3)
+    >>> predict(found, targets=np.array([1.0, 0.0]), start=0.0, step_size=0.5).steps_to(1e-3)
     25
     """
     network = as_network(function)

@@ -16,7 +16,8 @@ import jax
 import numpy as np
 
 from wideproof.kernels.tiles import Kernel, Side, Sizes, examples, plan_tiles
-from wideproof.threads import cores, one_blas_thread
+from wideproof.resources import cores
+from wideproof.threads import one_blas_thread
 
 SMALLEST_TILE, LARGEST_TILE = 128, 512
 # One matrix at a time: it has all cores.

@@ -16,7 +16,7 @@ from jaxtyping import Array
 
 from wideproof.errors import InputError
 from wideproof.kernels.tiles import Kernel, examples, need
-from wideproof.threads import cores
+from wideproof.resources import cores
 
 PIECE, MOST_PIECES = 4096, 64  # terms of a sum, and pieces of one leaf
 SHARE = 4  # of the memory, the part that passes through the function may take

@@ -345,7 +345,7 @@ class Bench:
         ))  # fmt: skip
 
     def _show_lane(self, i: int, lane: Lane) -> None:
-        weights = sum(np.asarray(w).size for w in lane.start.initial.values())
+        weights = lane.start.network.number_of_weights
         self.send(frame("network", lane=i, text=str(lane.network), weights=weights, step_size=lane.run.step_size,
                         largest=lane.first.largest))  # fmt: skip
         self._show_forecast(i, lane)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 from starlette.requests import Request
 
@@ -88,16 +86,3 @@ async def _left(request: Request) -> None:
     """Wait until the page has gone; the request's body has been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def plain(value: Any) -> Any:
-    """Return a value that JSON can hold: numbers that are not finite become words.
-
-    >>> plain({"a": [1.0, float("inf")]})
-    {'a': [1.0, 'inf']}
-    """
-    if isinstance(value, dict):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    return value if not isinstance(value, float) or math.isfinite(value) else repr(value)

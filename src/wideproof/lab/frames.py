@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from wideproof.storage import plain
+
 TYPES = ("f4", "f8", "i4", "u1")
 
 
@@ -37,7 +39,8 @@ def frame(kind: str, arrays: Mapping[str, np.ndarray] | None = None, **fields: A
         listed.append([name, code, list(array.shape), at])
         parts.append(content + bytes(-len(content) % 8))
         at += len(parts[-1])
-    header = json.dumps(_plain({"kind": kind, "arrays": listed, **fields}), allow_nan=False).encode()
+    told = plain({"kind": kind, "arrays": listed, **fields}, odd=lambda number: None)
+    header = json.dumps(told, allow_nan=False).encode()
     header += b" " * (-(4 + len(header)) % 8)
     return b"".join([struct.pack("<I", len(header)), header, *parts])
 
@@ -51,14 +54,3 @@ def parse(message: bytes) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
         dtype = np.dtype(f"<{code}")
         arrays[name] = np.frombuffer(message, dtype, math.prod(shape), 4 + length + at).reshape(shape)
     return fields.pop("kind"), fields, arrays
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON holds: what is no number becomes null."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value

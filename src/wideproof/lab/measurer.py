@@ -9,11 +9,11 @@ from typing import Any
 
 def main(arguments: list[str]) -> None:
     """Measure, and say so line by line."""
-    from wideproof.lab.children import plain
     from wideproof.papers import Findings, measure_here, shortened, statements
+    from wideproof.storage import plain
 
     def say(**fields: Any) -> None:
-        print(json.dumps(plain(fields), ensure_ascii=True), flush=True)
+        print(json.dumps(plain(fields, odd=repr), ensure_ascii=True), flush=True)
 
     study, seed, *names = arguments
     wanted = sorted((statements(name)[0] for name in names), key=lambda one: one.paper)

@@ -17,9 +17,10 @@ from starlette.routing import BaseRoute, Route
 from wideproof.certificates import ARRAYS, DOCUMENT
 from wideproof.errors import JobError
 from wideproof.lab import archives
-from wideproof.lab.children import Places, output_of, plain
+from wideproof.lab.children import Places, output_of
 from wideproof.lab.rooms import inside, names_in, small_json
 from wideproof.lab.server import PAGE, receive_file
+from wideproof.storage import plain
 
 if TYPE_CHECKING:
     from wideproof.lab.server import Answer, Lab
@@ -87,7 +88,7 @@ async def verdict(request: Request, folder: Path) -> dict[str, Any]:
         _, output = await output_of(request, PATIENCE, "wideproof_verify", str(folder), "--json")
         said = json.loads(output)
         found = {key: said[key] for key in ("answer", "reason", "statement", "checks", "precision", "seconds")}
-        return {**plain(found), "followed": len(said["course"])}
+        return {**plain(found, odd=repr), "followed": len(said["course"])}
     except JobError as error:
         raise JobError(f"this certificate was not verified: {error}") from None
     except (ValueError, KeyError, TypeError, RecursionError):

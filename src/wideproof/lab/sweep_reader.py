@@ -34,8 +34,8 @@ def read(folder: Path, out: Path) -> dict[str, Any]:
     import xarray as xr
 
     from wideproof.errors import InputError
-    from wideproof.lab.children import plain
     from wideproof.report import sweep_figure
+    from wideproof.storage import plain
     from wideproof.sweeps import summary
     from wideproof.sweeps.store import RESULTS
 
@@ -55,7 +55,7 @@ def read(folder: Path, out: Path) -> dict[str, Any]:
             for i, fit in enumerate(one.exponents)
         ]  # fmt: skip
         figures.append({"title": one.title, "factor": one.factor, "exponents": rows})
-    return plain({"figures": figures, "measures": measures})
+    return plain({"figures": figures, "measures": measures}, odd=repr)
 
 
 def study_of(folder: Path) -> Any:

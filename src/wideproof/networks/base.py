@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,7 @@ from wideproof.networks.graph import Graph, Linear, Recurrent
 from wideproof.networks.limit import Limit, limit_of
 from wideproof.precision import as_dtype, double_to_numpy
 
+Outputs = TypeVar("Outputs", jax.Array, np.ndarray)
 Params = dict[str, Array]
 
 LONGEST_SHARED = 1 << 16
@@ -170,9 +171,14 @@ class Network(ABC):
         trained: tuple[str, ...] = self.trained  # pyright: ignore[reportAttributeAccessIssue]
         return tuple(name for name in self.laws() if self.group(name) in trained)
 
-    def scored(self, outputs: Array) -> Array:
+    def scored(self, outputs: Outputs) -> Outputs:
         """Return the part of the outputs (or of the targets) that enters the loss."""
         return outputs
+
+    @property
+    def number_of_weights(self) -> int:
+        """How many numbers its parameters hold, trained or not."""
+        return sum(math.prod(law.shape) for law in self.laws().values())
 
     @double_to_numpy
     def init(self, seed: int | Array = 0, precision: str = "float64") -> Params:

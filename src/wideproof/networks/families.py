@@ -6,11 +6,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxtyping import Array
-
 from wideproof.errors import InputError
 from wideproof.networks.activations import RELU_CLOSED, Activation
-from wideproof.networks.base import Balanced, Gaussian, Law, Network, require_positive
+from wideproof.networks.base import Balanced, Gaussian, Law, Network, Outputs, require_positive
 from wideproof.networks.graph import Graph, Recurrent, chain
 from wideproof.networks.limit import LayeredLimit
 from wideproof.networks.maps import IDENTITY_MAP, Identity
@@ -132,7 +130,7 @@ class SequenceNetwork(Network):
         shape = (self.input_shape[1],)
         return Graph(shape, nodes, "B", (len(nodes) - 1,), outputs, self.trained_names, times=length)
 
-    def scored(self, outputs: Array) -> Array:
+    def scored(self, outputs: Outputs) -> Outputs:
         """Return steps 2..L: the first output does not depend on the recurrent weights."""
         return outputs[:, 1:]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from wideproof.data import AnyDataset, SequenceDataset
+from wideproof.data import AnyDataset
 from wideproof.kernels import Enclosed, Spectrum, limit_gram, predict, spectrum
 from wideproof.planning.candidates import Candidate
 
@@ -82,28 +82,18 @@ def evaluate(candidate: Candidate, data: AnyDataset, target_loss: float) -> Row:
     >>> row.decided, 1 < row.condition.value < 1e4
     (True, True)
     """
-    matrix = limit_gram(candidate.build(data, NOMINAL_WIDTH), data.x)
+    network = candidate.build(data, NOMINAL_WIDTH)
+    matrix = limit_gram(network, data.x)
     found = spectrum(matrix, method="dense", points=data.x, vectors=True)
     condition = found.condition
     if not isinstance(condition, Enclosed):
         cause = str(found.culprits[0]) if found.culprits else ""
         return Row(candidate, found.smallest, found.largest, None, None, None, cause)
-    y = scored(data, data.y)
+    y = network.scored(data.y)
     if y.ndim == 3:  # one matrix for every output: its rows are examples and steps
         y = y.reshape(-1, y.shape[-1])
     course = predict(matrix, y, 0.0, 1 / found.largest.value, eigen=found)
     return Row(candidate, found.smallest, found.largest, condition, course.steps_to(target_loss), _left_out(found, y))
-
-
-def scored(data: AnyDataset, outputs: np.ndarray) -> np.ndarray:
-    """Return the part of outputs or targets that enters the loss: of sequences the steps from the second on.
-
-    >>> from wideproof.data import load
-    >>> data = load("sequences:n=3,length=4,features=3,separation=0.3")
-    >>> scored(data, data.y).shape
-    (3, 3, 1)
-    """
-    return outputs[:, 1:] if isinstance(data, SequenceDataset) else outputs
 
 
 def _left_out(found: Spectrum, y: np.ndarray) -> float:

@@ -14,9 +14,7 @@ import numpy as np
 
 from wideproof.data import AnyDataset
 from wideproof.kernels import LARGE, gram, limit_gram, predict, spectrum
-from wideproof.networks import Network
 from wideproof.planning.candidates import Candidate
-from wideproof.planning.row import scored
 from wideproof.progress import Progress, Watch, unwatched
 
 ENOUGH = 0.5  # of the limit's smallest eigenvalue
@@ -92,13 +90,13 @@ def find_width(
     (64, True)
     """
     width = 2 ** math.ceil(math.log2(max(LEAST, data.n)))
-    while width > 2 and _weights(candidate.build(data, width)) > most_weights:
+    while width > 2 and candidate.build(data, width).number_of_weights > most_weights:
         width //= 2
     tried = []
     while True:
         progress(Progress("drawing", len(tried), text=f"drawing {candidate.network} of width {width}"))
         tried.append(measure(candidate, data, width, target_loss, seed=seed))
-        if tried[-1].enough or _weights(candidate.build(data, 2 * width)) > most_weights:
+        if tried[-1].enough or candidate.build(data, 2 * width).number_of_weights > most_weights:
             return tuple(tried)
         width *= 2
 
@@ -123,8 +121,8 @@ def measure(
     matrix = gram(network, params, data.x)
     drawn = spectrum(matrix, method="dense", vectors=True)
     limit = spectrum(limit_gram(network, data.x))
-    start = scored(data, np.asarray(network(params, data.x)))
-    y = scored(data, data.y)
+    start = network.scored(np.asarray(network(params, data.x)))
+    y = network.scored(data.y)
     if math.prod(start.shape) < y.size:  # one output where all would make too large a matrix
         y = y[..., :1]
     step = _step_size(drawn.largest.value, limit.largest.value)
@@ -136,7 +134,3 @@ def measure(
 
 def _step_size(drawn: float, limit: float) -> float:
     return 1 / max(drawn, limit)
-
-
-def _weights(network: Network) -> int:
-    return sum(math.prod(law.shape) for law in network.laws().values())

@@ -33,7 +33,8 @@ from wideproof.networks.starts import POSITIVE, written
 from wideproof.planning import Candidate, kind_of
 from wideproof.progress import Progress, Watch
 from wideproof.proving.estimates import Estimate, leave_out, score
-from wideproof.threads import cores, one_blas_thread
+from wideproof.resources import cores
+from wideproof.threads import one_blas_thread
 
 SPHERES = tuple(f"{first},sphere({r})" for first in ("standardize", "whiten") for r in (4, 8, 16))
 SHARPER = ("standardize,sphere(32)", "whiten,sphere(64)", "standardize,lift,sphere(2)", "whiten,lift,sphere(4)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wideproof.certificates import DENSE, certify, scored
+from wideproof.certificates import DENSE, certify
 from wideproof.data import audit, distinct
 from wideproof.deprecations import renamed
 from wideproof.precision import double
@@ -48,7 +48,7 @@ def prove_run(
     """
     data, network = run.data, run.network
     job = Job(Path(folder), run.recipe, sharp, progress or unwatched, from_start=from_start)
-    size = distinct(data).n * scored(network, data.y)[0].size
+    size = distinct(data).n * network.scored(data.y)[0].size
     with job.stage("certifying", "measuring the weights"):
         first = certify(network, run.initial, data, level="float64") if size <= DENSE else None
         here = certify(network, run.params, data, level="float64")

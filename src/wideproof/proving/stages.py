@@ -26,7 +26,6 @@ from wideproof.certificates import (
     fit_read_out,
     memory_of,
     polish,
-    scored,
 )
 from wideproof.data import AnyDataset, audit, distinct, load, prepare
 from wideproof.deprecations import renamed
@@ -274,7 +273,7 @@ def _train(job: Job, network: Network, data: AnyDataset, recipe: Recipe) -> tupl
     """
     place = job.folder / RUN
     looks = [_Look(ratio) for ratio in folders.read_ratios(job.folder)]
-    outputs = int(np.prod(scored(network, data.y).shape[1:], dtype=int))
+    outputs = int(np.prod(network.scored(data.y).shape[1:], dtype=int))
     often, first = distinct(data).n * outputs <= (OFTEN if job.from_start is False else OFTEN_FROM_START), None
     longer = 2.0 if job.from_start is False else LONGER
     dense = distinct(data).n * outputs <= DENSE

@@ -204,7 +204,7 @@ def _draw_course(axes: Axes, course: Prediction, target_loss: float | None) -> N
         if wanted is not None:
             axes.plot([wanted + 1], [course.loss(wanted)], "o", ms=5, color=_SECOND, label=f"after {wanted} steps")
     axes.set_xlabel("step + 1")
-    axes.set_ylabel(f"squared loss, step size {course.step:.3g}")
+    axes.set_ylabel(f"squared loss, step size {course.step_size:.3g}")
     _finish(axes)
 
 

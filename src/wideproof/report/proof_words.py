@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from wideproof.certificates import ASSUMPTIONS
+from wideproof.titles import PAPERS
 
 if TYPE_CHECKING:
     from wideproof.proving import Proof
@@ -61,8 +62,6 @@ OBSTACLES = {
     "growth": ("the steps from the start cannot be followed", "growth of errors in bits", "at most"),
     "rows": ("the steps from the start cannot be followed", "rows of a step", "at most"),
 }
-_PAPERS = {"du2019": "Du et al. 2019", "zou2018": "Zou et al. 2018", "allenzhu2018": "Allen-Zhu et al. 2018",
-           "frei2019": "Frei et al. 2019"}  # fmt: skip
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -110,7 +109,7 @@ def paper(key: str) -> str:
     key
         Such as `du2019`.
     """
-    return _PAPERS.get(key, key)
+    return PAPERS.get(key, key)
 
 
 class Number(NamedTuple):

@@ -13,11 +13,11 @@ import xarray as xr
 
 from wideproof.errors import InputError
 from wideproof.progress import Progress, Watch
+from wideproof.resources import cores
 from wideproof.sweeps.engines import Outcome, in_batches, in_processes, in_threads, on_cluster
 from wideproof.sweeps.store import Store
 from wideproof.sweeps.study import Study
 from wideproof.sweeps.task import Task, tasks_of
-from wideproof.threads import cores
 
 
 @dataclass(frozen=True)

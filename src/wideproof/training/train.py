@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +20,8 @@ from wideproof.interrupts import stop_request
 from wideproof.networks import Network
 from wideproof.precision import double
 from wideproof.progress import Progress, Watch
+from wideproof.resources import cores, memory
 from wideproof.storage import new_folder
-from wideproof.threads import cores
 from wideproof.training.loop import Carry, Limits, Problem, Status, compiled, record_shapes, start, static_part
 from wideproof.training.losses import MarginLoss
 from wideproof.training.recipe import Recipe
@@ -204,8 +203,8 @@ def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
     needed, there = _needed(network, recipe), _memory()
     if needed > there:
         raise InputError(
-            f"{network} has {_entries(network):.2g} weights, and training them takes about {needed / 1e9:.3g} GB where "
-            f"this machine has {there / 1e9:.3g} GB: use a smaller width or depth"
+            f"{network} has {network.number_of_weights:.2g} weights, and training them takes about {needed / 1e9:.3g} "
+            f"GB where this machine has {there / 1e9:.3g} GB: use a smaller width or depth"
         )
     if not network.takes(data.input_shape):
         raise InputError(
@@ -228,13 +227,9 @@ def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
         raise InputError(f"batch is {recipe.batch} and '{data.name}' has {data.n} examples: use at most {data.n}")
 
 
-def _entries(network: Network) -> int:
-    return sum(math.prod(law.shape) for law in network.laws().values())
-
-
 def _needed(network: Network, recipe: Recipe) -> int:
     """Return the bytes that one run takes, about: weights at the start and now, gradients, what the update makes."""
-    return 4 * _entries(network) * np.dtype(recipe.precision).itemsize
+    return 4 * network.number_of_weights * np.dtype(recipe.precision).itemsize
 
 
 def _memory() -> int:
@@ -242,7 +237,7 @@ def _memory() -> int:
     device = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
     if device and "bytes_limit" in device:
         return int(device["bytes_limit"])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return memory()
 
 
 def _go_on(
