@@ -133,7 +133,7 @@ def test_constant_targets_are_predicted(model, off, rng):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"network": "elman-rnn"}, "those that take vectors"),
+        ({"network": "elman-rnn"}, "network must be one of"),
         ({"activation": "hat"}, "no activation 'hat'"),
         ({"network": "deep-relu", "activation": "tanh"}, "has ReLU units"),
         ({"kernel": "rbf"}, "'ntk' or 'nngp'"),

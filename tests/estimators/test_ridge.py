@@ -10,6 +10,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel
 
+from wideproof.errors import InputError
 from wideproof.estimators import NTKClassifier, NTKKernel, NTKRegressor
 from wideproof.estimators.limit_kernel import LimitKernel
 from wideproof.estimators.ridge import GRID, Merged, fit_ridge, leave_one_out, merge
@@ -281,3 +282,30 @@ def test_fit_ridge_keeps_only_half_of_a_matrix(rng):
     assert fit.factor is not None
     lower = np.tril(fit.factor)
     np.testing.assert_allclose(lower @ lower.T, LimitKernel()(x) + 0.1 * np.eye(20), atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["ntk", "nngp"])
+def test_images_have_the_kernel_of_the_convolutional_network(kernel, rng):
+    x, new, y = rng.normal(size=(12, 8)), rng.normal(size=(5, 8)), rng.normal(size=12)
+    settings = {"network": "conv-residual", "image_shape": (2, 4), "activation": "erf", "kernel": kernel}
+    model = NTKRegressor(**settings, preparation=None, bias=0.0, ridge=0.1, fit_intercept=False).fit(x, y)
+    net = build("conv-residual", (2, 4), (), width=2, depth=2, activation="erf")
+    gram = limit_gram if kernel == "ntk" else nngp
+    images, others = x.reshape(12, 2, 4), new.reshape(5, 2, 4)
+    k, cross = gram(net, images).matrix, gram(net, others, images).matrix
+    np.testing.assert_allclose(model.predict(new), cross @ np.linalg.solve(k + 0.1 * np.eye(12), y), atol=1e-10)
+    np.testing.assert_allclose(model._limit_kernel().diagonal(x), np.diag(k), atol=1e-12)
+    streamed = NTKRegressor(**settings, preparation=None, bias=0.0, ridge=0.1, fit_intercept=False, solver="cg",
+                            rank=5, tol=1e-12).fit(x, y)  # fmt: skip
+    np.testing.assert_allclose(streamed.predict(new), model.predict(new), atol=1e-8)
+
+
+def test_shapes_that_are_no_images():
+    with pytest.raises(InputError, match="image_shape, channels and pixels of a row, belongs to conv-residual"):
+        LimitKernel("conv-residual")
+    with pytest.raises(InputError, match="belongs to conv-residual; got network='residual'"):
+        LimitKernel("residual", image_shape=(2, 4))
+    with pytest.raises(InputError, match="two positive whole numbers"):
+        LimitKernel("conv-residual", image_shape=(0, 4))
+    with pytest.raises(InputError, match=r"rows of 9 entries are not images of 2 x 4.*bias=0"):
+        NTKRegressor(network="conv-residual", image_shape=(2, 4), ridge=1.0).fit(np.eye(8), np.arange(8.0))

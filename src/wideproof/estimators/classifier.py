@@ -70,6 +70,7 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
         activation: str = "relu",
         kernel: str = "ntk",
         fixed_layers: int = 0,
+        image_shape: tuple[int, ...] | None = None,
         preparation: str | None = "sphere",
         bias: float = 1.0,
         method: str = "ridge",
@@ -87,8 +88,9 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
     ) -> None:
         super().__init__(
             network=network, depth=depth, activation=activation, kernel=kernel, fixed_layers=fixed_layers,
-            preparation=preparation, bias=bias, ridge=ridge, solver=solver, rank=rank, tol=tol, memory=memory,
-            device=device, n_jobs=n_jobs, checkpoint=checkpoint, verbose=verbose, random_state=random_state,
+            image_shape=image_shape, preparation=preparation, bias=bias, ridge=ridge, solver=solver, rank=rank, tol=tol,
+            memory=memory, device=device, n_jobs=n_jobs, checkpoint=checkpoint, verbose=verbose,
+            random_state=random_state,
         )  # fmt: skip
         self.method = method
         self.C = C

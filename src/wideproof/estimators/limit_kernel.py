@@ -23,6 +23,7 @@ from wideproof.networks import Network, build
 from wideproof.precision import double
 
 NETWORKS = ("fully-connected", "residual", "deep-relu", "residual-relu")
+ON_IMAGES = "conv-residual"
 KERNELS = ("ntk", "nngp")
 TILE = 2048
 SMALLEST = 32
@@ -47,6 +48,8 @@ class LimitKernel:
         How many of the first layers are drawn and not trained; their part is left out of the tangent kernel.
     jobs
         Tiles of 2048 x 2048 side by side; the matrix is the same, bit for bit.
+    image_shape
+        Channels and pixels of a row, for `"conv-residual"`, whose windows reach along the pixels.
 
     Examples
     --------
@@ -61,12 +64,19 @@ class LimitKernel:
     kernel: str = "ntk"
     fixed_layers: int = 0
     jobs: int = field(default=1, compare=False)
+    image_shape: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.network not in NETWORKS:
+        if self.network not in (*NETWORKS, ON_IMAGES):
+            raise InputError(f"network must be one of {', '.join((*NETWORKS, ON_IMAGES))}; got {self.network!r}")
+        shape = self.image_shape
+        if (self.network == ON_IMAGES) != (shape is not None):
             raise InputError(
-                f"network must be one of those that take vectors, {', '.join(NETWORKS)}; got {self.network!r}"
+                f"image_shape, channels and pixels of a row, belongs to {ON_IMAGES}; got network={self.network!r} with "
+                f"image_shape={shape!r}"
             )
+        if shape is not None and not (len(shape) == 2 and all(int(size) == size > 0 for size in shape)):
+            raise InputError(f"image_shape must be two positive whole numbers, channels and pixels; got {shape!r}")
         if self.kernel not in KERNELS:
             raise InputError(f"kernel must be 'ntk' or 'nngp', got {self.kernel!r}")
         if self.kernel == "nngp" and self.fixed_layers:
@@ -76,8 +86,15 @@ class LimitKernel:
         _ = self.names  # an unknown activation, a depth of 0 or too many fixed layers are found here
 
     def built(self, input_dim: int) -> Network:
-        """Return the network for vectors of `input_dim` entries."""
+        """Return the network for vectors of `input_dim` entries, or for the images that they are."""
         options: dict[str, object] = {"width": 2, "depth": self.depth}
+        if self.image_shape is not None:
+            if input_dim != math.prod(self.image_shape):
+                raise InputError(
+                    f"rows of {input_dim} entries are not images of {self.image_shape[0]} x {self.image_shape[1]}: set "
+                    "image_shape to channels and pixels, and bias=0, which adds no entry"
+                )
+            return build(self.network, self.image_shape, (), activation=self.activation, **options)
         if self.network in ("fully-connected", "residual"):
             options["activation"] = self.activation
         elif self.activation != "relu":
@@ -87,7 +104,7 @@ class LimitKernel:
     @property
     def names(self) -> tuple[str, ...]:
         """The weights that are trained."""
-        network = self.built(1)
+        network = self.built(1 if self.image_shape is None else math.prod(self.image_shape))
         hidden = [name for name in network.laws() if network.group(name) == "hidden"]
         whole = isinstance(self.fixed_layers, int | np.integer) and self.fixed_layers >= 0
         fixed = hidden[: self.fixed_layers] if whole else []
@@ -113,8 +130,8 @@ class LimitKernel:
     @double
     def there(self, x: Any, other: Any = None) -> Any:
         """Return the matrix of `x` with itself or with `other` as a JAX array, where JAX computes."""
-        sides = [side for side in (x, other) if side is not None]
         network = self.built(x.shape[1])
+        sides = [self._shaped(side) for side in (x, other) if side is not None]
         if self.kernel == "nngp":
             return jnp.asarray(nngp(network, *sides, on_device=True).matrix)
         return jnp.asarray(limit_gram(network, *sides, names=self.names, on_device=True).matrix)
@@ -124,8 +141,8 @@ class LimitKernel:
         """Return what makes blocks of the matrix, with the examples where JAX computes."""
         covariance = self.kernel == "nngp"
         return limit_pairs(
-            self.built(sides[0].shape[1]), *sides, names=None if covariance else self.names, covariance=covariance,
-            precision=precision, on_device=True,
+            self.built(sides[0].shape[1]), *map(self._shaped, sides), names=None if covariance else self.names,
+            covariance=covariance, precision=precision, on_device=True,
         )  # fmt: skip
 
     @double
@@ -152,13 +169,19 @@ class LimitKernel:
         return np.concatenate(blocks) if blocks else np.zeros((0, *vectors.shape[1:]))
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
-        """Return the kernel of every row with itself, which depends on its norm alone."""
+        """Return the kernel of every row with itself, which depends on a vector's norm alone."""
+        if self.image_shape is not None:
+            return np.concatenate([np.zeros(0), *(np.diag(self._block(part, None)) for _, part in _tiles(x))])
         squares = np.einsum("ij,ij->i", x, x)
         if self.built(1).limit().homogeneous:  # pyright: ignore[reportAttributeAccessIssue]
             return squares * self._block(np.ones((1, 1)), None)[0, 0]
         if len(x) and np.ptp(squares) <= 1e-13 * squares.max():
             return np.full(len(x), self._block(x[:1], None)[0, 0])
         return np.concatenate([np.zeros(0), *(np.diag(self._block(part, None)) for _, part in _tiles(x))])
+
+    def _shaped(self, x: Any) -> Any:
+        """Return rows as the images that they are, if they are."""
+        return x if self.image_shape is None else x.reshape(len(x), *self.image_shape)
 
     def _fill(self, result: np.ndarray, pairs: Sequence[tuple[Tile, Tile]]) -> None:
         """Compute the tiles of a matrix, `jobs` side by side; the first one of all alone, since it compiles."""
@@ -177,8 +200,9 @@ class LimitKernel:
                 pass
 
     def _block(self, x: np.ndarray, other: np.ndarray | None) -> np.ndarray:
-        sides = [_filled(side) for side in (x, other) if side is not None]
-        network = self.built(sides[0].shape[1])
+        images = self.image_shape is not None
+        filled = [_filled(side, images) for side in (x, other) if side is not None]
+        network, sides = self.built(filled[0].shape[1]), [self._shaped(side) for side in filled]
         found = nngp(network, *sides) if self.kernel == "nngp" else limit_gram(network, *sides, names=self.names)
         return np.asarray(found.matrix)[: len(x), : len(x if other is None else other)]
 
@@ -189,8 +213,8 @@ def _tiles(x: np.ndarray) -> Iterator[Tile]:
         yield rows, x[rows]
 
 
-def _filled(x: np.ndarray) -> np.ndarray:
-    rows, columns = _size(len(x), SMALLEST), _size(x.shape[1], 8)
+def _filled(x: np.ndarray, images: bool) -> np.ndarray:
+    rows, columns = _size(len(x), SMALLEST), x.shape[1] if images else _size(x.shape[1], 8)
     wide = np.pad(x, ((0, 0), (0, columns - x.shape[1])))
     return np.concatenate([wide, np.broadcast_to(wide[:1], (rows - len(x), columns))])
 

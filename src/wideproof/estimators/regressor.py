@@ -52,6 +52,7 @@ class KernelEstimator(BaseEstimator):
         activation: str = "relu",
         kernel: str = "ntk",
         fixed_layers: int = 0,
+        image_shape: tuple[int, ...] | None = None,
         preparation: str | None = "sphere",
         bias: float = 1.0,
         ridge: float | str | Sequence[float] = "loo",
@@ -70,6 +71,7 @@ class KernelEstimator(BaseEstimator):
         self.activation = activation
         self.kernel = kernel
         self.fixed_layers = fixed_layers
+        self.image_shape = image_shape
         self.preparation = preparation
         self.bias = bias
         self.ridge = ridge
@@ -85,7 +87,8 @@ class KernelEstimator(BaseEstimator):
 
     def _limit_kernel(self) -> LimitKernel:
         jobs = effective_n_jobs(self.n_jobs)  # pyright: ignore[reportArgumentType]  None is joblib's default
-        return LimitKernel(self.network, self.depth, self.activation, self.kernel, self.fixed_layers, jobs)
+        shape = None if self.image_shape is None else tuple(self.image_shape)
+        return LimitKernel(self.network, self.depth, self.activation, self.kernel, self.fixed_layers, jobs, shape)
 
     def left_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
         """Return the leave-one-out errors of the candidates for the ridge, without fitting.
@@ -145,8 +148,8 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
 
     Parameters
     ----------
-    network, depth, activation, kernel, fixed_layers
-        The kernel, as for `LimitKernel`.
+    network, depth, activation, kernel, fixed_layers, image_shape
+        The kernel, as for `LimitKernel`; `"conv-residual"` takes rows as images of `image_shape` and `bias=0`.
     preparation
         `"sphere"`: standardize, append `bias` and divide by the norm; `"standardize"`: without the last; `None`: only
         append `bias`.
@@ -208,6 +211,7 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
         activation: str = "relu",
         kernel: str = "ntk",
         fixed_layers: int = 0,
+        image_shape: tuple[int, ...] | None = None,
         preparation: str | None = "sphere",
         bias: float = 1.0,
         fit_intercept: bool = True,
@@ -224,8 +228,9 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
     ) -> None:
         super().__init__(
             network=network, depth=depth, activation=activation, kernel=kernel, fixed_layers=fixed_layers,
-            preparation=preparation, bias=bias, ridge=ridge, solver=solver, rank=rank, tol=tol, memory=memory,
-            device=device, n_jobs=n_jobs, checkpoint=checkpoint, verbose=verbose, random_state=random_state,
+            image_shape=image_shape, preparation=preparation, bias=bias, ridge=ridge, solver=solver, rank=rank, tol=tol,
+            memory=memory, device=device, n_jobs=n_jobs, checkpoint=checkpoint, verbose=verbose,
+            random_state=random_state,
         )  # fmt: skip
         self.fit_intercept = fit_intercept
 
