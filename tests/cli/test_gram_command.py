@@ -10,11 +10,11 @@ import pytest
 from tests.cli.test_bad_input import content, refused
 from tests.cli.test_commands import check_figure
 from tests.cli.tools import SEQUENCES, VECTORS, listing
-from wideproof.cli.gram_notes import notes
 from wideproof.data import load, prepare
 from wideproof.errors import InputError
 from wideproof.kernels import gram, limit_gram, predict, spectrum
 from wideproof.networks import build
+from wideproof.planning.assumptions import notes
 from wideproof.report import save_gram
 
 DIGITS = ("digits", "--classes", "0,1", "--limit", 12, "--prepare", "whiten,unit")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wideproof.cli.options import (
-    COLOUR,
     Classes,
     Header,
     Json,
@@ -68,6 +67,8 @@ def show_audit(console: Console, found: Audit) -> None:
     """Print an audit as tables."""
     from rich.markup import escape
     from rich.table import Table
+
+    from wideproof.report import COLOUR
 
     clash, geometry = found.conflicts, found.geometry
     facts = Table.grid(padding=(0, 2))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wideproof.cli.options import COLOUR, Json, print_json
+from wideproof.cli.options import Json, print_json
 from wideproof.cli.watching import watching
 from wideproof.errors import InputError
 from wideproof.titles import PAPERS
@@ -159,6 +159,8 @@ def _list(chosen: tuple[Statement, ...]) -> None:
 
 def _line(one: Measured) -> Any:
     from rich.text import Text
+
+    from wideproof.report import COLOUR
 
     outcome = one.check.outcome.value
     text = Text(f"{outcome:10}", style=COLOUR[one.check.outcome] if one.as_expected else "bold red")

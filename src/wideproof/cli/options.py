@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wideproof.answers import Answer
 from wideproof.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ KeepIds = Annotated[bool, data_option("--keep-ids", help="Keep columns that look
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 DEFAULT_WIDTH = 256
-COLOUR = {Answer.HOLDS: "green", Answer.FAILS: "red", Answer.UNDECIDED: "yellow"}
 Prepare = Annotated[
     str,
     network_option(help="Preparation steps, as in whiten,unit; auto: what the network's paper needs; none."),

@@ -66,9 +66,8 @@ def plan_command(
     """
     from rich.console import Console
 
-    from wideproof.cli.plan_output import show_plan, summary
     from wideproof.planning import MOST_ROWS, plan
-    from wideproof.report import condition_figure, require_figure_path, save_figure
+    from wideproof.report import condition_figure, plan_summary, require_figure_path, save_figure, show_plan
 
     if by not in ("steps", "condition"):
         raise InputError(f"--by must be steps or condition, got {by!r}")
@@ -93,7 +92,7 @@ def plan_command(
     flag = [] if header is None else ["--header" if header else "--no-header"]
     command = shlex.join(["wideproof", "train", source, *(f"--{key}={value}" for key, value in options.items()), *flag])
     if json:
-        print_json(summary(found, command, by))
+        print_json(plan_summary(found, command, by))
     else:
         console = Console(highlight=False)
         show_plan(console, found, command, by=by, top=top, quiet=quiet)

@@ -2,6 +2,9 @@
 
 from wideproof.planning.candidates import Candidate as Candidate
 from wideproof.planning.candidates import kind_of as kind_of
+from wideproof.planning.gram_study import GramSettings as GramSettings
+from wideproof.planning.gram_study import GramStudy as GramStudy
+from wideproof.planning.gram_study import study_gram as study_gram
 from wideproof.planning.plan import MOST_ROWS as MOST_ROWS
 from wideproof.planning.plan import Plan as Plan
 from wideproof.planning.plan import plan as plan

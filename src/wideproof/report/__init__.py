@@ -14,13 +14,18 @@ from wideproof.report.figures import save_figure as save_figure
 from wideproof.report.figures import spectrum_figure as spectrum_figure
 from wideproof.report.gram_file import require_gram_path as require_gram_path
 from wideproof.report.gram_file import save_gram as save_gram
+from wideproof.report.gram_terminal import gram_summary as gram_summary
+from wideproof.report.gram_terminal import show_gram as show_gram
 from wideproof.report.html import proof_card as proof_card
 from wideproof.report.html import proof_html as proof_html
 from wideproof.report.html import save_report as save_report
 from wideproof.report.html import svg_text as svg_text
+from wideproof.report.plan_terminal import plan_summary as plan_summary
+from wideproof.report.plan_terminal import show_plan as show_plan
 from wideproof.report.predictions import predictions_csv as predictions_csv
 from wideproof.report.proof_terminal import proof_text as proof_text
 from wideproof.report.proof_words import paper as paper
+from wideproof.report.terminal import COLOUR as COLOUR
 from wideproof.report.terminal import curve as curve
 
 if _TYPE_CHECKING:

@@ -7,6 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from wideproof.answers import Answer
+
+COLOUR = {Answer.HOLDS: "green", Answer.FAILS: "red", Answer.UNDECIDED: "yellow"}
+
 # Bit of the Braille pattern for the dot at (row 0..3, column 0..1) of a character cell.
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wideproof.answers import Answer
+from wideproof.data import AnyDataset, audit
+from wideproof.networks import Activation, Network
 from wideproof.titles import PAPERS
-
-if TYPE_CHECKING:
-    from wideproof.data import AnyDataset
-    from wideproof.networks import Activation, Network
 
 
 def notes(data: AnyDataset, network: Network) -> tuple[str, ...]:
     """Return a sentence for every assumption of the network's paper that fails."""
-    from wideproof.data import audit
-
     found = []
     activation = getattr(network, "activation", None)
     if activation is not None and not (activation.condition_3_1 and activation.condition_3_2):

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from wideproof.cli.options import COLOUR
+from wideproof.report.terminal import COLOUR
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +18,21 @@ UNSURE = 0.01  # of a condition number: a larger radius is shown
 
 
 def show_plan(console: Console, found: Plan, command: str, *, by: str, top: int, quiet: bool) -> None:
-    """Print the table, the recommendation with its reasons, what a proof needs, and notes."""
+    """Print the table, the recommendation with its reasons, what a proof needs, and notes.
+
+    Parameters
+    ----------
+    console
+        Where to.
+    found
+        The plan.
+    command
+        How it was asked for, which the next command begins with.
+    by, top
+        The order of the table, and how many rows it has.
+    quiet
+        The recommendation alone.
+    """
     if not quiet:
         console.print(f"{found.data}", markup=False)
         console.print(_table(found, by, top, console.width >= WIDE))
@@ -60,8 +74,18 @@ def full_command(found: Plan, command: str) -> str:
     return f"{command} {shlex.join(options)}"
 
 
-def summary(found: Plan, command: str, by: str) -> dict[str, Any]:
-    """Return what `--json` prints."""
+def plan_summary(found: Plan, command: str, by: str) -> dict[str, Any]:
+    """Return what `--json` prints.
+
+    Parameters
+    ----------
+    found
+        The plan.
+    command
+        How it was asked for, which the next command begins with.
+    by
+        The order of the rows.
+    """
     from wideproof.networks import to_config
 
     best = found.recommendation

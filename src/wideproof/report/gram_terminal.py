@@ -7,20 +7,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wideproof.cli.options import COLOUR
+from wideproof.report.terminal import COLOUR
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from wideproof.cli.gram import Study
     from wideproof.kernels import Gram, Prediction, Spectrum
+    from wideproof.planning import GramStudy
 
 MOST_ROWS = 12  # of the table of predicted losses
 MOST_CULPRITS = 5
 
 
-def show_study(console: Console, found: Study, quiet: bool) -> None:
-    """Print facts, verdict, parts, prediction and notes; the verdict alone if `quiet`."""
+def show_gram(console: Console, found: GramStudy, quiet: bool) -> None:
+    """Print facts, verdict, parts, prediction and notes of a Gram matrix.
+
+    Parameters
+    ----------
+    console
+        Where to.
+    found
+        What was computed.
+    quiet
+        The verdict alone.
+    """
     from rich.markup import escape
 
     colour = COLOUR[found.answer]
@@ -41,8 +51,14 @@ def show_study(console: Console, found: Study, quiet: bool) -> None:
         console.print(f"note: {note}", markup=False)
 
 
-def summary(found: Study) -> dict[str, Any]:
-    """Return what `--json` prints."""
+def gram_summary(found: GramStudy) -> dict[str, Any]:
+    """Return the same for programs, as `--json` prints it.
+
+    Parameters
+    ----------
+    found
+        What was computed.
+    """
     from wideproof.networks import to_config
 
     data, gram = found.data, found.gram
@@ -73,7 +89,7 @@ def _spectrum(found: Spectrum) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _course(found: Study, course: Prediction) -> dict[str, Any]:
+def _course(found: GramStudy, course: Prediction) -> dict[str, Any]:
     return {
         "objective": "half_sum" if course.scale == 1 else "mean", "start": _start(found), "step": course.step_size,
         "stable_step": course.stable_step, "target_loss": found.settings.target_loss,
@@ -102,7 +118,7 @@ def decades(course: Prediction, target: float) -> list[tuple[float, int | None]]
     return [*reached[: never[0]], reached[-1]] if never else reached  # one "never" says it all
 
 
-def _facts(found: Study) -> Any:
+def _facts(found: GramStudy) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
@@ -125,7 +141,7 @@ def _facts(found: Study) -> Any:
     return facts
 
 
-def _layers(found: Study) -> Any:
+def _layers(found: GramStudy) -> Any:
     from rich.table import Table
 
     table = Table(title="\nParts of the weights", title_justify="left", box=None, padding=(0, 2, 0, 0))
@@ -137,11 +153,11 @@ def _layers(found: Study) -> Any:
     return table
 
 
-def _start(found: Study) -> str:
+def _start(found: GramStudy) -> str:
     return "outputs 0" if found.settings.infinite else "the outputs of this network"
 
 
-def _show_course(console: Console, found: Study, course: Prediction) -> None:
+def _show_course(console: Console, found: GramStudy, course: Prediction) -> None:
     from rich.table import Table
 
     kind = "half the sum" if course.scale == 1 else "half the mean"
