@@ -2,8 +2,8 @@ r"""JJᵀ of many rows, block by block: one float64 matrix, and one bound of how
 
 Blocks are products of `near` (slices of whole numbers, exact in any order), and only the sum of the squares of their
 radii is kept. Its smallest eigenvalue is bounded as that of a small matrix: by a float Cholesky factor R that is not
-trusted, since the distance of RRᵀ is. That product is a `rough` one, k numbers added in any order. What is needed is
-the matrix and R, 16 N² bytes for N rows, and blocks.
+trusted, since the distance of RRᵀ is. That product is a `rough` one, k numbers added in any order. The matrix stands in
+the lower triangle of an array and Rᵀ above it: 8 N² bytes for N rows, and blocks.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -139,17 +139,17 @@ def at_least(g: Wide, level: float, sign: int = 1) -> bool | None:
     lost = 2 * (n + 16) * ROUNDING
     size = lost * float(np.abs(sign * diagonal - level).sum()) + 16 * ROUNDING * g.size() + g.off
     delta = 3 * size
-    r = sign * g.mid
-    r[np.diag_indices(n)] -= level + delta
-    if not cholesky(r):
+    corners = cholesky(g.mid, level + delta, sign)
+    if corners is None:
         return None
     square, lengths = 0.0, 0.0
     for i in range(0, n, BLOCK):
-        rows = slice(i, min(i + BLOCK, n))
-        lengths += float(np.square(r[rows, : rows.stop]).sum())
+        left = factor_rows(g.mid, corners, i)
+        lengths += float(np.square(left).sum())
         for j in range(0, i + 1, BLOCK):
-            columns = slice(j, min(j + BLOCK, n))
-            gap = sign * g.mid[rows, columns] - r[rows, : columns.stop] @ r[columns, : columns.stop].T
+            right = factor_rows(g.mid, corners, j) if j < i else left
+            stop = right.shape[1]
+            gap = sign * g.mid[i : i + BLOCK, j:stop] - left[:, :stop] @ right.T
             if i == j:
                 gap[np.diag_indices(len(gap))] -= level + delta
                 gap = np.tril(gap)
@@ -160,18 +160,35 @@ def at_least(g: Wide, level: float, sign: int = 1) -> bool | None:
     return True if error * (1 + 1e-6) < delta * (1 - 1e-6) else None
 
 
-def cholesky(a: np.ndarray) -> bool:
-    """Replace a matrix, whose lower triangle is read, by a Cholesky factor with zeros above; False if there is none."""
-    n = len(a)
+def cholesky(a: np.ndarray, shift: float, sign: int) -> list[np.ndarray] | None:
+    """Factor sign · a − shift, a being the lower triangle: Rᵀ takes the place above it, but for the corners returned.
+
+    `None` if there is no factor.
+    """
+    n, corners = len(a), []
     for start in range(0, n, PANEL):
         end = min(start + PANEL, n)
+        panel = sign * a[start:, start:end]
+        panel[np.diag_indices(end - start)] -= shift
         if start:
-            a[start:, start:end] -= a[start:, :start] @ a[start:end, :start].T
+            panel -= a[:start, start:].T @ a[:start, start:end]
         try:
-            corner = np.linalg.cholesky(a[start:end, start:end])
-            below = np.linalg.inv(corner).T
+            corners.append(np.linalg.cholesky(panel[: end - start]))
+            a[start:end, end:] = np.linalg.inv(corners[-1]) @ panel[end - start :].T
         except np.linalg.LinAlgError:
-            return False
-        a[start:end, start:end], a[start:end, end:] = corner, 0
-        a[end:, start:end] = a[end:, start:end] @ below
-    return bool(np.isfinite(np.diagonal(a)).all())
+            return None
+    return corners if all(np.isfinite(corner).all() for corner in corners) else None
+
+
+def factor_rows(a: np.ndarray, corners: list[np.ndarray], first: int) -> np.ndarray:
+    """Return the rows of R in the block that begins at `first`, up to where zeros begin."""
+    last = min(first + BLOCK, len(a))
+    rows = np.triu(a[:last, first:last], 1 - first).T.copy()
+    for k, corner in enumerate(corners):
+        start, end = k * PANEL, k * PANEL + len(corner)
+        low, high = max(start, first), min(end, last)
+        if low < high:
+            rows[low - first : high - first, start : min(end, last)] = corner[
+                low - start : high - start, : last - start
+            ]
+    return rows

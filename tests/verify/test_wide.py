@@ -61,7 +61,7 @@ def test_the_matrix_is_that_with_radii(few, network):
 
 @pytest.mark.parametrize("n", [3, 23, 60])
 def test_eigenvalues_are_bounded_and_no_more(few, n):
-    """True up to rounding, never beyond; the upper triangle is not read."""
+    """True up to rounding, never beyond; the upper triangle is not read, the lower one stays as it is."""
     rows = np.random.default_rng(n).standard_normal((n, 2 * n))
     matrix = rows @ rows.T
     values = np.linalg.eigvalsh(matrix)
@@ -72,7 +72,23 @@ def test_eigenvalues_are_bounded_and_no_more(few, n):
     assert wide.at_least(g, values[0] + 1e-10) is None
     assert wide.at_least(g, -values[-1] + 1e-10, -1) is None
     assert wide.at_least(wide.Wide(g.mid, 0.1 * values[0]), values[0] * 0.95) is None
-    assert np.array_equal(g.mid, before, equal_nan=True)
+    assert np.array_equal(np.tril(g.mid), np.tril(before))
+
+
+@pytest.mark.parametrize(("block", "panel"), [(7, 5), (8, 4), (64, 5), (5, 64)])
+def test_the_factor_stands_above_the_matrix(few, block, panel):
+    few.setattr(wide, "BLOCK", block)
+    few.setattr(wide, "PANEL", panel)
+    rows = np.random.default_rng(2).standard_normal((29, 60))
+    a = np.tril(rows @ rows.T)
+    corners = wide.cholesky(a, 0.5, 1)
+    r = np.zeros((29, 29))
+    for i in range(0, 29, block):
+        part = wide.factor_rows(a, corners, i)
+        r[i : i + block, : part.shape[1]] = part
+    few.setattr(wide, "BLOCK", 7)
+    few.setattr(wide, "PANEL", 5)
+    assert np.allclose(r, np.linalg.cholesky(rows @ rows.T - 0.5 * np.eye(29)), rtol=1e-9, atol=1e-12)
 
 
 def test_a_wrong_factor_proves_nothing(few, monkeypatch):
@@ -81,10 +97,8 @@ def test_a_wrong_factor_proves_nothing(few, monkeypatch):
     g, least = wide.Wide(rows @ rows.T, 1e-10), np.linalg.eigvalsh(rows @ rows.T)[0]
     right = wide.cholesky
 
-    def wrong(a):
-        found = right(a)
-        a *= 1 + 1e-6
-        return found
+    def wrong(*given):
+        return [corner * (1 + 1e-6) for corner in right(*given) or []]
 
     assert wide.at_least(g, 0.9 * least)
     monkeypatch.setattr(wide, "cholesky", wrong)

@@ -4,7 +4,7 @@ For $n$ examples with $c$ outputs, $N = nc$ rows of the Jacobian and $U$ hidden 
 numbers: the passes hold about $(12 + 6c) n U$ (each value and slope with its radius, cotangents for every output), the
 Gram matrix $N^2$, and its factor is made in a copy. With radii ten such matrices are there at a
 time; of a wide read-out alone $n^2$ takes the place of $N^2$. On a device the matrix is there, with five more at a
-time, and comes back in the end. The verifier holds about $(20 + 8c) n U + 2 N^2$. What Python and its libraries take
+time, and comes back in the end. The verifier holds about $(20 + 8c) n U + N^2$. What Python and its libraries take
 themselves, half a GiB, and several with a GPU, is not counted.
 """
 
@@ -46,7 +46,7 @@ def memory_needed(graph: Graph, params: Mapping[str, np.ndarray], n: int, way: W
     >>> from wideproof.networks import FullyConnected
     >>> network = FullyConnected(input_dim=784, width=1024, depth=1)
     >>> print(memory_needed(network.graph, network.init(0), 10_000))
-    3.2 GiB; 4.0 GiB to verify it
+    3.2 GiB; 3.4 GiB to verify it
     """
     graph, lean, radii = graph.unrolled, way == "lean", way in ("few", "radii")
     read = graph.matrix(params, graph.read_out)
@@ -61,7 +61,7 @@ def memory_needed(graph: Graph, params: Mapping[str, np.ndarray], n: int, way: W
     on_device = accelerated() and way == "many"
     matrices = 10 if radii else 8 if lean else 2
     prover = 8.0 * (given + (12 + 6 * outputs) * n * hidden) + matrices * square
-    verifier = 8.0 * (given + (20 + 8 * outputs) * n * hidden) + (2 if way == "many" else 8) * square
+    verifier = 8.0 * (given + (20 + 8 * outputs) * n * hidden) + (1.2 if way == "many" else 8) * square
     return Memory(prover, 6 * square if on_device else 0.0, verifier)
 
 
