@@ -1,6 +1,7 @@
 """Counting, surprises, and computations that break off."""
 
 import json
+import multiprocessing
 from collections import Counter
 from dataclasses import replace
 
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 
 from wideproof.answers import Answer
-from wideproof.errors import InputError
+from wideproof.errors import InputError, JobError
 from wideproof.papers import statement as statement_module
 from wideproof.papers import statements
 from wideproof.papers.check import at_most, conclude, scales
-from wideproof.papers.findings import Findings
+from wideproof.papers.findings import Findings, examine
+from wideproof.papers.parallel import measure_beside
 from wideproof.papers.statement import PAPERS, Measured, index
 from wideproof.papers.study import Lab
 
@@ -72,6 +74,36 @@ def test_a_broken_computation_costs_only_itself(monkeypatch):
     assert measured.check.outcome is Answer.UNDECIDED
     assert not measured.as_expected
     assert measured.check.note == "broke off with FloatingPointError: overflow in layer 3"
+
+
+CHEAP = (*statements("zou2018.lemma_c_1"), *statements("du2019.lemma_g_6"))
+
+
+def test_processes_side_by_side_find_the_same():
+    seen = []
+    beside, here = (examine(CHEAP, progress=seen.append, workers=workers).to_dict() for workers in (2, 1))
+    for found in (beside, here):
+        found.pop("seconds")
+        for one in found["statements"]:
+            one.pop("seconds")
+    assert beside == here
+    assert len(seen) == 4
+
+
+def test_a_process_that_ends_too_early_is_told():
+    results = measure_beside(statements("zou2018"), "quick", 0, 1)
+    next(results)
+    (process,) = multiprocessing.active_children()
+    process.kill()
+    with pytest.raises(JobError, match="enough memory"):
+        list(results)
+
+
+def test_nobody_waits_for_results_that_are_not_wanted():
+    results = measure_beside(statements("zou2018"), "quick", 0, 1)
+    next(results)
+    results.close()
+    assert multiprocessing.active_children() == []
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
-import queue
 import signal
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache
 
 from wideproof.errors import JobError
 from wideproof.interrupts import raising_interrupts
 from wideproof.papers.statement import PAPERS, Measured, Statement, laboratory
 from wideproof.threads import one_blas_thread
-
-if TYPE_CHECKING:
-    from multiprocessing.context import SpawnProcess
 
 LONGEST_FIRST = ("allenzhu2018", "zou2018", "du2019", "frei2019")
 assert set(LONGEST_FIRST) == set(PAPERS)
@@ -41,42 +39,37 @@ def measure_here(wanted: Sequence[Statement], study: str, seed: int) -> Iterator
 
 
 def measure_beside(wanted: Sequence[Statement], study: str, seed: int, workers: int) -> Iterator[Measured]:
-    """Measure statements in processes, a paper each and at most `workers` at a time; results come in any order."""
-    context = multiprocessing.get_context("spawn")
-    results: Any = context.Queue()
-    papers = [paper for paper in LONGEST_FIRST if any(one.paper == paper for one in wanted)]
-    running: dict[str, SpawnProcess] = {}
-    left = len(wanted)
+    """Measure statements in at most `workers` processes, each with one paper at a time; results come in any order."""
+    waiting = [own for paper in LONGEST_FIRST if (own := [one for one in wanted if one.paper == paper])]
+    spawn = multiprocessing.get_context("spawn")
+    lanes = [ProcessPoolExecutor(1, spawn, _ignore_interrupts) for _ in waiting[:workers]]
+    running: dict[Future[Measured], ProcessPoolExecutor] = {}
     try:
-        while left:
-            while papers and len(running) < workers:
-                paper = papers.pop(0)
-                own = [one for one in wanted if one.paper == paper]
-                running[paper] = context.Process(target=_serve, args=(own, study, seed, results), daemon=True)
-                running[paper].start()
-            try:
-                found = results.get(timeout=1.0)
-            except queue.Empty:
-                _require_alive(running)
-                continue
-            if isinstance(found, str):
-                running.pop(found).join()
-            else:
-                left -= 1
-                yield found
+        while waiting or running:
+            for lane in lanes:
+                if waiting and lane not in running.values():
+                    running |= {lane.submit(_measure, one, study, seed): lane for one in waiting.pop(0)}
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                del running[future]
+                yield future.result()
+    except BrokenProcessPool:
+        raise JobError("a process that measured statements ended before it was done: is there enough memory?") from None
     finally:
-        for process in running.values():
-            process.kill()
+        for lane in lanes:  # nobody waits for a measurement that is not needed; `kill_workers` from Python 3.14 on
+            for process in list((lane._processes or {}).values()):
+                process.kill()
+            lane.shutdown(cancel_futures=True)
 
 
-def _serve(wanted: Sequence[Statement], study: str, seed: int, results: Any) -> None:
+def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the process that waits for this one answers it
-    for measured in measure_here(wanted, study, seed):
-        results.put(measured)
-    results.put(wanted[0].paper)
 
 
-def _require_alive(running: dict[str, SpawnProcess]) -> None:
-    for paper, process in running.items():
-        if process.exitcode is not None and process.exitcode != 0:
-            raise JobError(f"the process that measured {paper} ended with code {process.exitcode}: out of memory?")
+@lru_cache(maxsize=1)  # a laboratory of the next paper takes the place of the last one, which can be gigabytes
+def _laboratory(paper: str, study: str, seed: int):
+    return laboratory(paper, study, seed)
+
+
+def _measure(one: Statement, study: str, seed: int) -> Measured:
+    with one_blas_thread(), raising_interrupts():
+        return one.measure(_laboratory(one.paper, study, seed))

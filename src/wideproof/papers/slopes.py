@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -86,16 +86,16 @@ def fit_slope(
 
 
 def _one_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    log_x, log_y = np.log(x) - np.log(x).mean(), np.log(y) - np.log(y).mean()
-    slope = float(log_x @ log_y / (log_x @ log_x))
-    scatter = float(np.sum((log_y - slope * log_x) ** 2)) / (x.size - 2)
-    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, x.size - 2)) * float(np.sqrt(scatter / (log_x @ log_x)))
-    return slope, slope - reach, slope + reach
+    line: Any = stats.linregress(np.log(x), np.log(y))
+    return _interval(float(line.slope), float(line.stderr), x.size - 2)
 
 
 def _over_draws(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
     log_x = np.log(x) - np.log(x).mean()
     slopes = np.log(y) @ log_x / (log_x @ log_x)
-    value = float(slopes.mean())
-    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, slopes.size - 1) * slopes.std(ddof=1) / np.sqrt(slopes.size))
+    return _interval(float(slopes.mean()), float(stats.sem(slopes)), slopes.size - 1)
+
+
+def _interval(value: float, error: float, freedom: int) -> tuple[float, float, float]:
+    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom)) * error
     return value, value - reach, value + reach

@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import zlib
 from collections.abc import Callable, Hashable
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
 from wideproof.errors import InputError
 
+if TYPE_CHECKING:
+    from wideproof.networks import Network
+
 Size = Literal["quick", "standard", "deep"]
 SIZES: tuple[Size, ...] = ("quick", "standard", "deep")
 T = TypeVar("T")
+P = ParamSpec("P")
+L = TypeVar("L", bound="Lab")
+
+
+def kept(measure: Callable[Concatenate[L, P], T]) -> Callable[Concatenate[L, P], T]:
+    """Have a laboratory make a measurement once for each choice of its other arguments, however they are written.
+
+    For methods of a laboratory, and for functions whose first argument is one.
+
+    Examples
+    --------
+    >>> @kept
+    ... def drawn(lab: Lab, size: int = 3) -> np.ndarray:
+    ...     return lab.rng("drawn").normal(size=size)
+    >>> lab = Lab("quick")
+    >>> drawn(lab) is drawn(lab, size=3), drawn(lab) is drawn(lab, 4)
+    (True, False)
+    """
+    name, signature = f"{measure.__module__}.{measure.__qualname__}", inspect.signature(measure)
+
+    @functools.wraps(measure)
+    def once(lab: L, *args: P.args, **options: P.kwargs) -> T:
+        bound = signature.bind(lab, *args, **options)
+        bound.apply_defaults()
+        chosen = [tuple(sorted(v.items())) if isinstance(v, dict) else v for v in bound.arguments.values()]
+        return lab.keep((name, *chosen[1:]), lambda: measure(lab, *args, **options))
+
+    return once
 
 
 class Lab:
@@ -53,6 +86,17 @@ class Lab:
     def rng(self, *label: Hashable) -> np.random.Generator:
         """Return random numbers that depend on the seed and the label only."""
         return np.random.default_rng([self.seed, zlib.crc32(repr(label).encode())])
+
+    def drawn(self, network: Network, *label: Hashable, scale: float = 1.0) -> dict[str, np.ndarray]:
+        """Draw weights from the network's Gaussian laws with NumPy, which needs no compilation for each size.
+
+        `scale` other than 1 is not the network's law.
+        """
+        from wideproof.networks import Gaussian  # not above: a list of statements needs no JAX
+
+        rng = self.rng(*label)
+        laws = {name: law for name, law in network.laws().items() if isinstance(law, Gaussian)}
+        return {name: scale * np.sqrt(law.variance) * rng.standard_normal(law.shape) for name, law in laws.items()}
 
     def keep(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return `make()`, computed once for this key."""

@@ -13,6 +13,7 @@ import numpy as np
 from wideproof.monitors import attacks
 from wideproof.monitors.recurrent import Factors, Unrolled, backward
 from wideproof.papers.allenzhu2018.lab import Lab, Start
+from wideproof.papers.study import kept
 
 KINDS = ("flips", "push", "drift", "outputs", "random")
 RADIUS = 1.0
@@ -63,31 +64,28 @@ class Shift(NamedTuple):
     gradient: np.ndarray
 
 
+@kept
 def shift(lab: Lab, kind: str, width: int, length: int, seed: int, radius: float) -> Shift:
     """Attack one start and measure what changed; each combination is computed once."""
-
-    def make() -> Shift:
-        start = lab.start(width, length, seed)
-        change = perturbation(lab, kind, start, radius, seed)
-        before, after = start.seen, start.at(change).seen
-        values = after.g - before.g
-        flipped = (after.mask != before.mask) * after.g
-        fresh_term = np.linalg.norm(after.h[:, :-1] @ change.T, axis=-1).max(axis=0)
-        moved = np.linalg.norm(values, axis=-1).max(axis=0)[:-1]
-        times = np.arange(2, length + 1)
-        factor = radius / np.sqrt(width) * (4 * times + 8 + moved)
-        return Shift(
-            float(np.linalg.norm(values, axis=-1).max()),
-            float(np.linalg.norm(after.h - before.h, axis=-1).max()),
-            int((after.mask != before.mask).sum(axis=-1).max()),
-            float(np.linalg.norm(flipped, axis=-1).max()),
-            float((np.abs(flipped) - np.abs(values)).max()),
-            np.stack([fresh_term, factor]),
-            backward_differences(before, after),
-            gradient_norms(before, after, fixed_losses(lab, before)),
-        )
-
-    return lab.keep(("shift", kind, width, length, seed, radius), make)
+    start = lab.start(width, length, seed)
+    change = perturbation(lab, kind, start, radius, seed)
+    before, after = start.seen, start.at(change).seen
+    values = after.g - before.g
+    flipped = (after.mask != before.mask) * after.g
+    fresh_term = np.linalg.norm(after.h[:, :-1] @ change.T, axis=-1).max(axis=0)
+    moved = np.linalg.norm(values, axis=-1).max(axis=0)[:-1]
+    times = np.arange(2, length + 1)
+    factor = radius / np.sqrt(width) * (4 * times + 8 + moved)
+    return Shift(
+        float(np.linalg.norm(values, axis=-1).max()),
+        float(np.linalg.norm(after.h - before.h, axis=-1).max()),
+        int((after.mask != before.mask).sum(axis=-1).max()),
+        float(np.linalg.norm(flipped, axis=-1).max()),
+        float((np.abs(flipped) - np.abs(values)).max()),
+        np.stack([fresh_term, factor]),
+        backward_differences(before, after),
+        gradient_norms(before, after, fixed_losses(lab, before)),
+    )
 
 
 def backward_differences(before: Unrolled, after: Unrolled, samples: Sequence[int] = (0,)) -> np.ndarray:

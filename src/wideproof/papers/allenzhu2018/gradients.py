@@ -14,6 +14,7 @@ from wideproof.papers.allenzhu2018.oracles import limit_kernel
 from wideproof.papers.allenzhu2018.products import rho
 from wideproof.papers.check import Check, agrees, at_least, at_most, conclude, frequency, identity, law, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("gradient", "rnn")
 
@@ -22,16 +23,13 @@ SMALL_DELTAS = (1e-2, 3e-3, 1e-3, 3e-4)
 AT_LIMIT = "the power of delta at infinite width: at finite width it asks for m much larger than 1/delta"
 
 
+@kept
 def eigenvalues(lab: Lab, width: int, seed: int, outputs: int = 4) -> np.ndarray:
     r"""Return the least and largest eigenvalue of $K$, each the worst over the start and attacked points."""
-
-    def make() -> np.ndarray:
-        start = lab.start(width, seed=seed, outputs=outputs)
-        points = [start.seen] + [start.at(perturbation(lab, k, start, 1.0, seed)).seen for k in ATTACKS]
-        spectra = np.array([np.linalg.eigvalsh(tangent_kernel(seen))[[0, -1]] for seen in points])
-        return np.array([spectra[:, 0].min(), spectra[:, 1].max()])
-
-    return lab.keep(("eigenvalues", width, seed, outputs), make)
+    start = lab.start(width, seed=seed, outputs=outputs)
+    points = [start.seen] + [start.at(perturbation(lab, k, start, 1.0, seed)).seen for k in ATTACKS]
+    spectra = np.array([np.linalg.eigvalsh(tangent_kernel(seen))[[0, -1]] for seen in points])
+    return np.array([spectra[:, 0].min(), spectra[:, 1].max()])
 
 
 def delta_eigenvalues(lab: Lab) -> list[float]:

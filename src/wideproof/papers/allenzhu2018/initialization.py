@@ -15,6 +15,7 @@ from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.oracles import limit_fresh, limit_states
 from wideproof.papers.check import Check, agrees, at_least, at_most, conclude, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("initialization", "rnn")
 
@@ -81,33 +82,27 @@ def eq_4_2(lab: Lab) -> Check:
     )  # fmt: skip
 
 
+@kept
 def close_pair(lab: Lab, delta: float, length: int, tail: str) -> SequenceDataset:
     """Return sequences whose pair (0, 1) has first tokens at this distance, exact however small it is."""
-
-    def make() -> SequenceDataset:
-        data = lab.data(length, tail=tail)
-        x = data.x.copy()
-        u = np.sqrt(2) * x[0, 0, :-1]
-        turn = lab.rng("turn").standard_normal(u.size)
-        turn -= (turn @ u) * u
-        turn /= np.linalg.norm(turn)
-        angle = 2 * np.arcsin(delta / np.sqrt(2))
-        x[1, 0, :-1] = (u - 2 * np.sin(angle / 2) ** 2 * u + np.sin(angle) * turn) / np.sqrt(2)
-        return SequenceDataset(x, data.y, "regression", "close pair")
-
-    return lab.keep(("close pair", delta, length, tail), make)
+    data = lab.data(length, tail=tail)
+    x = data.x.copy()
+    u = np.sqrt(2) * x[0, 0, :-1]
+    turn = lab.rng("turn").standard_normal(u.size)
+    turn -= (turn @ u) * u
+    turn /= np.linalg.norm(turn)
+    angle = 2 * np.arcsin(delta / np.sqrt(2))
+    x[1, 0, :-1] = (u - 2 * np.sin(angle / 2) ** 2 * u + np.sin(angle) * turn) / np.sqrt(2)
+    return SequenceDataset(x, data.y, "regression", "close pair")
 
 
+@kept
 def separations(lab: Lab, delta: float, length: int, tail: str, width: int, seed: int) -> np.ndarray:
     """Return the separability of the first tokens, then that of the fresh parts of the states at times 1..L."""
-
-    def make() -> np.ndarray:
-        data = close_pair(lab, delta, length, tail)
-        residuals = fresh(unroll(lab.weights(width, seed), data.x).h).residuals
-        layers = [separability(residuals[:, time]) for time in range(length)]
-        return np.array([separability(data.x[:, 0]), *layers])
-
-    return lab.keep(("separations", delta, length, tail, width, seed), make)
+    data = close_pair(lab, delta, length, tail)
+    residuals = fresh(unroll(lab.weights(width, seed), data.x).h).residuals
+    layers = [separability(residuals[:, time]) for time in range(length)]
+    return np.array([separability(data.x[:, 0]), *layers])
 
 
 @statement("Fresh parts of two sequences' states stay δ/2-separable at all times", "bound")

@@ -11,6 +11,7 @@ from wideproof.monitors.recurrent import Factors, Unrolled, backward, objective,
 from wideproof.papers.allenzhu2018.lab import SEPARATION, Lab, N, Start, step_limit
 from wideproof.papers.check import Check, at_most, conclude, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("convergence", "rnn")
 
@@ -123,44 +124,38 @@ def all_steps(seen: Unrolled, y: np.ndarray, step: float) -> np.ndarray:
     return np.array(ratios) / objective(seen.outputs, y)
 
 
+@kept
 def first_steps(lab: Lab, width: int, seed: int) -> Steps:
     """Take the first step for many targets, each minibatch in turn; made once for each start."""
-
-    def make() -> Steps:
-        start = lab.start(width, lab.length, seed, outputs=OUTPUTS)
-        step = 0.5 * step_limit(lab.kernel(width, lab.length, seed, outputs=OUTPUTS), start.data.n, BATCH)
-        found = np.array([all_steps(start.seen, targets(lab, start, k), step) for k in range(DRAWS)])
-        fall = (1 - found.mean(axis=1)) / step
-        return Steps(float(fall.mean()), float((np.abs(found - 1).max(axis=1) / step).mean()))
-
-    return lab.keep(("first steps", width, seed), make)
+    start = lab.start(width, lab.length, seed, outputs=OUTPUTS)
+    step = 0.5 * step_limit(lab.kernel(width, lab.length, seed, outputs=OUTPUTS), start.data.n, BATCH)
+    found = np.array([all_steps(start.seen, targets(lab, start, k), step) for k in range(DRAWS)])
+    fall = (1 - found.mean(axis=1)) / step
+    return Steps(float(fall.mean()), float((np.abs(found - 1).max(axis=1) / step).mean()))
 
 
+@kept
 def descent(lab: Lab, width: int, seed: int, batch: int | None) -> Descent:
     """Train one start, with all samples or with minibatches drawn without replacement; each run is made once."""
-
-    def make() -> Descent:
-        start = lab.start(width, lab.length, seed)
-        y, n = start.data.y, start.data.n
-        step = step_limit(lab.kernel(width, lab.length, seed), n, batch)
-        weight, seen, rng = start.seen.W, start.seen, lab.rng("batches", width, seed)
-        moved, first = [0.0], objective(seen.outputs, y)
-        means, worst = [], []
-        for t in range(lab.pick(60, 100, 300)):
-            gradient = backward(seen, seen.outputs - y)
-            if batch is not None and t % 20 == 0:
-                ratios = all_steps(seen, y, step / 50)
-                means.append(ratios.mean())
-                worst.append(ratios.max())
-            chosen = np.arange(n) if batch is None else rng.choice(n, batch, replace=False)
-            part = Factors(gradient.e[chosen], gradient.h[chosen])
-            weight = weight - step * n / len(chosen) * part.matrix()
-            moved.append(float(np.linalg.norm(weight - start.seen.W)))
-            seen = unroll({"W": weight, "A": seen.A, "B": seen.B}, seen.x)
-        ratio = objective(seen.outputs, y) / first
-        return Descent(step, first, max(moved), ratio, np.array(means), max(worst, default=0.0))
-
-    return lab.keep(("descent", width, seed, batch), make)
+    start = lab.start(width, lab.length, seed)
+    y, n = start.data.y, start.data.n
+    step = step_limit(lab.kernel(width, lab.length, seed), n, batch)
+    weight, seen, rng = start.seen.W, start.seen, lab.rng("batches", width, seed)
+    moved, first = [0.0], objective(seen.outputs, y)
+    means, worst = [], []
+    for t in range(lab.pick(60, 100, 300)):
+        gradient = backward(seen, seen.outputs - y)
+        if batch is not None and t % 20 == 0:
+            ratios = all_steps(seen, y, step / 50)
+            means.append(ratios.mean())
+            worst.append(ratios.max())
+        chosen = np.arange(n) if batch is None else rng.choice(n, batch, replace=False)
+        part = Factors(gradient.e[chosen], gradient.h[chosen])
+        weight = weight - step * n / len(chosen) * part.matrix()
+        moved.append(float(np.linalg.norm(weight - start.seen.W)))
+        seen = unroll({"W": weight, "A": seen.A, "B": seen.B}, seen.x)
+    ratio = objective(seen.outputs, y) / first
+    return Descent(step, first, max(moved), ratio, np.array(means), max(worst, default=0.0))
 
 
 def _distance(lab: Lab, batch: int | None) -> Check:

@@ -11,6 +11,7 @@ from wideproof.data import SequenceDataset, sequences
 from wideproof.monitors.recurrent import Factors, Fresh, Unrolled, backward, fresh, objective, tangent_kernel, unroll
 from wideproof.networks import ElmanRNN
 from wideproof.papers import study
+from wideproof.papers.study import kept
 from wideproof.training import Recipe, Run, train_many
 
 N, FEATURES, SEPARATION = 4, 6, 0.5
@@ -97,18 +98,11 @@ class Lab(study.Lab):
         """Return the network of the paper."""
         return ElmanRNN(features, width, self.length if length is None else length, outputs)
 
+    @kept
     def weights(self, width: int, seed: int = 0, outputs: int = 1, features: int = FEATURES) -> dict[str, np.ndarray]:
         """Draw the weights from the network's own laws; they do not depend on the length."""
-
-        def make() -> dict[str, np.ndarray]:
-            rng = self.rng("weights", width, seed, outputs, features)
-            laws = self.network(width, outputs=outputs, features=features).laws()
-            return {
-                name: np.sqrt(law.variance) * rng.standard_normal(law.shape)  # pyright: ignore[reportAttributeAccessIssue]
-                for name, law in laws.items()
-            }
-
-        return self.keep(("weights", width, seed, outputs, features), make)
+        network = self.network(width, outputs=outputs, features=features)
+        return self.drawn(network, "weights", width, seed, outputs, features)
 
     def start(self, width: int, length: int | None = None, seed: int = 0, outputs: int = 1, **data: Any) -> Start:
         """Return the network at the random start with this seed, on the data that the options of `data` describe."""
@@ -122,37 +116,34 @@ class Lab(study.Lab):
 
         return self.keep(("start", width, size, seed, outputs, *sorted(data.items())), make)
 
+    @kept
     def fresh(self, width: int, length: int | None = None, seed: int = 0, **options: Any) -> Fresh:
         """Return the fresh parts of the hidden states of a start."""
-        key = ("fresh", width, length, seed, *sorted(options.items()))
-        return self.keep(key, lambda: fresh(self.start(width, length, seed, **options).seen.h))
+        return fresh(self.start(width, length, seed, **options).seen.h)
 
+    @kept
     def kernel(self, width: int, length: int | None = None, seed: int = 0, **options: Any) -> np.ndarray:
         """Return the tangent kernel of a start."""
-        key = ("kernel", width, length, seed, *sorted(options.items()))
-        return self.keep(key, lambda: tangent_kernel(self.start(width, length, seed, **options).seen))
+        return tangent_kernel(self.start(width, length, seed, **options).seen)
 
     def training_data(self) -> SequenceDataset:
         """Return the sequences that are trained: four of length 3, first tokens 1 apart, later ones of norm 1."""
         return self.data(3, separation=1.0, unit=True)
 
+    @kept
     def runs(self, width: int, batch: int | None = None, steps: int = 600, constant: float = 1.0) -> list[Run]:
         r"""Train on `training_data` by gradient descent, or by SGD with minibatches.
 
         The step size is `constant` over the largest $\lambda_{\max}(K)$ of the starts, or with minibatches of $b$ of
         $n$ sequences `constant` $\cdot b / (n \max_i \lambda_{\max}(K_{ii}))$ where that is less.
         """
-
-        def make() -> list[Run]:
-            data = self.training_data()
-            network = self.network(width, data.x.shape[1])
-            seeds = self.many
-            kernels = [tangent_kernel(unroll(network.init(seed), data.x)) for seed in seeds]
-            step_size = constant * min(step_limit(kernel, data.n, batch) for kernel in kernels)
-            recipe = Recipe(steps=steps, step_size=step_size, batch=batch, record_every=1, check_every=1)
-            return train_many(network, data, recipe, seeds=seeds)
-
-        return self.keep(("runs", width, batch, steps, constant), make)
+        data = self.training_data()
+        network = self.network(width, data.x.shape[1])
+        seeds = self.many
+        kernels = [tangent_kernel(unroll(network.init(seed), data.x)) for seed in seeds]
+        step_size = constant * min(step_limit(kernel, data.n, batch) for kernel in kernels)
+        recipe = Recipe(steps=steps, step_size=step_size, batch=batch, record_every=1, check_every=1)
+        return train_many(network, data, recipe, seeds=seeds)
 
 
 def step_limit(kernel: np.ndarray, n: int, batch: int | None = None) -> float:

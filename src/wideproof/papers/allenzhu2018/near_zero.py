@@ -11,6 +11,7 @@ from wideproof.monitors.recurrent import Unrolled, unroll
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_least, conclude, identity
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("gradient", "rnn")
 
@@ -107,40 +108,34 @@ def near_start(lab: Lab, seed: int = 0) -> Unrolled:
     return lab.start(lab.pick(2048, 4096, 8192), 3, seed, n=2).seen
 
 
+@kept
 def near_zero(lab: Lab) -> list[Near]:
     """Count the sets in several starts, from all units and from half of them."""
-
-    def make() -> list[Near]:
-        found = []
-        for seed in range(3):
-            seen = near_start(lab, seed)
-            half = lab.rng("half", seed).permutation(seen.width) < 0.75 * seen.width
-            found += [_count(seen, np.ones(seen.width, bool)), _count(seen, half)]
-        return found
-
-    return lab.keep("near zero", make)
+    found = []
+    for seed in range(3):
+        seen = near_start(lab, seed)
+        half = lab.rng("half", seed).permutation(seen.width) < 0.75 * seen.width
+        found += [_count(seen, np.ones(seen.width, bool)), _count(seen, half)]
+    return found
 
 
+@kept
 def near_zero_again(lab: Lab, others: bool) -> tuple[list[Near], list[float]]:
     """Draw the part of `W` again that the given set does not depend on; return the counts and how the set changed."""
-
-    def make() -> tuple[list[Near], list[float]]:
-        seen = near_start(lab)
-        states = seen.h[:1, 0] if others else seen.h[:, 0]
-        basis = np.linalg.qr(states.T)[0]
-        near, away, _ = near_masks(seen)
-        given = near if others else near & away
-        counts, changed = [], []
-        for k in range(lab.pick(2, 5, 10)):
-            noise = np.sqrt(2 / seen.width) * lab.rng("again", others, k).standard_normal(seen.W.shape)
-            weight = noise + (seen.W - noise) @ basis @ basis.T
-            again = unroll({"W": weight, "A": seen.A, "B": seen.B}, seen.x)
-            counts.append(_count(again, np.ones(seen.width, bool)))
-            near, away, _ = near_masks(again)
-            changed.append(float((given != (near if others else near & away)).sum()))
-        return counts, changed
-
-    return lab.keep(("near zero again", others), make)
+    seen = near_start(lab)
+    states = seen.h[:1, 0] if others else seen.h[:, 0]
+    basis = np.linalg.qr(states.T)[0]
+    near, away, _ = near_masks(seen)
+    given = near if others else near & away
+    counts, changed = [], []
+    for k in range(lab.pick(2, 5, 10)):
+        noise = np.sqrt(2 / seen.width) * lab.rng("again", others, k).standard_normal(seen.W.shape)
+        weight = noise + (seen.W - noise) @ basis @ basis.T
+        again = unroll({"W": weight, "A": seen.A, "B": seen.B}, seen.x)
+        counts.append(_count(again, np.ones(seen.width, bool)))
+        near, away, _ = near_masks(again)
+        changed.append(float((given != (near if others else near & away)).sum()))
+    return counts, changed
 
 
 def _sizes(counts: Sequence[Near]) -> tuple[Check, ...]:

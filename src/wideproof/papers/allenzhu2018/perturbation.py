@@ -11,6 +11,7 @@ from wideproof.papers.allenzhu2018.attacked import CHOICES, KINDS, Shift, draws,
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("perturbation", "rnn")
 
@@ -212,15 +213,12 @@ def claim_c_6(lab: Lab) -> Check:
 FLIPPING = "W' Gaussian with τ0 = 4, so that units flip at every time"
 
 
+@kept
 def moved(lab: Lab) -> tuple[Unrolled, Unrolled, np.ndarray]:
     """Return a start, the network after a perturbation that flips units at every time, and that perturbation."""
-
-    def make() -> tuple[Unrolled, Unrolled, np.ndarray]:
-        start = lab.start(256, 5, 0)
-        change = perturbation(lab, "random", start, 4.0, 0)
-        return start.seen, start.at(change).seen, change
-
-    return lab.keep("moved", make)
+    start = lab.start(256, 5, 0)
+    change = perturbation(lab, "random", start, 4.0, 0)
+    return start.seen, start.at(change).seen, change
 
 
 def steps(before: Unrolled, after: Unrolled, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

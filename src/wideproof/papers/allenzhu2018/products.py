@@ -12,6 +12,7 @@ from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.oracles import product_limit
 from wideproof.papers.check import Check, agrees, at_most, conclude, frequency, scales
 from wideproof.papers.statement import Section, comes_out, misprint
+from wideproof.papers.study import kept
 
 statement = Section("initialization", "rnn")
 
@@ -20,27 +21,21 @@ FACTORS = (1, 2, 4, 8)
 SOUGHT = "the supremum over sparse vectors is sought by truncated power steps, from below"
 
 
+@kept
 def norms_by_factors(lab: Lab, width: int, extra: bool) -> np.ndarray:
     """Return the spectral norms of products of 1, 2, 4, 8 factors DW for every seed (rows)."""
-
-    def make() -> np.ndarray:
-        length = LOW + max(FACTORS) - 1
-        starts = [lab.start(width, length, seed, n=2, unit=True).seen for seed in lab.seeds]
-        return np.array([[s.product_norm(0, LOW, LOW + k - 1, extra) for k in FACTORS] for s in starts])
-
-    return lab.keep(("norms by factors", width, extra), make)
+    length = LOW + max(FACTORS) - 1
+    starts = [lab.start(width, length, seed, n=2, unit=True).seen for seed in lab.seeds]
+    return np.array([[s.product_norm(0, LOW, LOW + k - 1, extra) for k in FACTORS] for s in starts])
 
 
+@kept
 def norms_by_width(lab: Lab, factors: int, extra: bool) -> np.ndarray:
     """Return the spectral norm of a product for every seed (rows) and width (columns)."""
-
-    def make() -> np.ndarray:
-        high = LOW + factors - 1
-        return np.array([
-            [lab.start(m, seed=seed).seen.product_norm(0, LOW, high, extra) for m in lab.widths] for seed in lab.seeds
-        ])  # fmt: skip
-
-    return lab.keep(("norms by width", factors, extra), make)
+    high = LOW + factors - 1
+    return np.array([
+        [lab.start(m, seed=seed).seen.product_norm(0, LOW, high, extra) for m in lab.widths] for seed in lab.seeds
+    ])  # fmt: skip
 
 
 def _spectral(lab: Lab, extra: bool) -> tuple[Check, Check]:
@@ -106,20 +101,17 @@ def dense_product(seen: Unrolled, factors: int = 1) -> np.ndarray:
     return seen.W @ seen.matrix(0, LOW, LOW + factors - 1)
 
 
+@kept
 def sparse_norms(lab: Lab) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return norms of W D W D W over random supports, over the worst found, and largest entries: seeds by widths."""
-
-    def make() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        typical, worst, single = (np.empty((len(lab.seeds), len(lab.widths))) for _ in range(3))
-        for a, seed in enumerate(lab.seeds):
-            for b, (m, size) in enumerate(zip(lab.widths, sparse_sizes(lab), strict=True)):
-                product = dense_product(lab.start(m, seed=seed).seen, 2)
-                typical[a, b] = _random_support(product, size, lab.rng("supports", m, seed))
-                worst[a, b] = sparse_form(product, size, restarts=2).value
-                single[a, b] = np.abs(product).max()
-        return typical, worst, single
-
-    return lab.keep("sparse norms", make)
+    typical, worst, single = (np.empty((len(lab.seeds), len(lab.widths))) for _ in range(3))
+    for a, seed in enumerate(lab.seeds):
+        for b, (m, size) in enumerate(zip(lab.widths, sparse_sizes(lab), strict=True)):
+            product = dense_product(lab.start(m, seed=seed).seen, 2)
+            typical[a, b] = _random_support(product, size, lab.rng("supports", m, seed))
+            worst[a, b] = sparse_form(product, size, restarts=2).value
+            single[a, b] = np.abs(product).max()
+    return typical, worst, single
 
 
 def _random_support(product: np.ndarray, size: int, rng: np.random.Generator, tries: int = 8) -> float:

@@ -12,6 +12,7 @@ from wideproof.monitors.recurrent import Unrolled, fresh, unroll
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity, law
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("tool", "rnn")
 
@@ -47,19 +48,16 @@ def split(seen: Unrolled, theta: float, rng: np.random.Generator) -> Split:
     return Split(seen, parts.before(TIME - 1), v, g1, theta * g2 - (1 - root) * g1)
 
 
+@kept
 def splits(lab: Lab, count: int, theta: float = WIDE_THETA, width: int = 48) -> list[Split]:
     """Draw small networks and split each one."""
-
-    def make() -> list[Split]:
-        rng = lab.rng("splits", theta, width)
-        x = lab.data(3, n=2).x
-        found = []
-        for _ in range(count):
-            w, a = (np.sqrt(2 / width) * rng.standard_normal((width, k)) for k in (width, x.shape[-1]))
-            found.append(split(unroll({"W": w, "A": a, "B": np.ones((1, width))}, x), theta, rng))
-        return found
-
-    return lab.keep(("splits", count, theta, width), make)
+    rng = lab.rng("splits", theta, width)
+    x = lab.data(3, n=2).x
+    found = []
+    for _ in range(count):
+        w, a = (np.sqrt(2 / width) * rng.standard_normal((width, k)) for k in (width, x.shape[-1]))
+        found.append(split(unroll({"W": w, "A": a, "B": np.ones((1, width))}, x), theta, rng))
+    return found
 
 
 def moments(weight: np.ndarray, piece: Split, rows: Sequence[int] | np.ndarray | slice = slice(None)) -> list[float]:

@@ -12,6 +12,7 @@ from wideproof.papers.allenzhu2018.attacked import draws
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_most, conclude, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("perturbation", "rnn")
 
@@ -91,27 +92,24 @@ class Sparse(NamedTuple):
     weights: float
 
 
+@kept
 def sparse_shift(lab: Lab, width: int, seed: int, count: int, radius: float) -> Sparse:
     """Apply one sparse change of rank one and measure; each combination is computed once."""
-
-    def make() -> Sparse:
-        start = lab.start(width, lab.length, seed)
-        direction = start.seen.h[0, 1]
-        change = attacks.sparse_attack(direction, count, radius, lab.rng("sparse", width, seed))
-        before, after = start.seen, start.at(change).seen
-        columns = np.zeros(2)
-        for end in range(1, lab.length + 1):
-            old = new = both = before.B
-            for time in range(end, 0, -1):
-                masks = after.mask[0, time - 1]
-                old, new = (old * before.mask[0, time - 1]) @ before.W, (new * masks) @ before.W
-                both = (both * masks) @ after.W
-                gaps = [np.linalg.norm(gap, axis=0).max() for gap in (new - old, both - new)]
-                columns = np.maximum(columns, gaps)
-        forward = np.abs((after.h - before.h) @ after.W.T).max()
-        return Sparse(float(forward), float(columns[0]), float(columns[1]))
-
-    return lab.keep(("sparse", width, seed, count, radius), make)
+    start = lab.start(width, lab.length, seed)
+    direction = start.seen.h[0, 1]
+    change = attacks.sparse_attack(direction, count, radius, lab.rng("sparse", width, seed))
+    before, after = start.seen, start.at(change).seen
+    columns = np.zeros(2)
+    for end in range(1, lab.length + 1):
+        old = new = both = before.B
+        for time in range(end, 0, -1):
+            masks = after.mask[0, time - 1]
+            old, new = (old * before.mask[0, time - 1]) @ before.W, (new * masks) @ before.W
+            both = (both * masks) @ after.W
+            gaps = [np.linalg.norm(gap, axis=0).max() for gap in (new - old, both - new)]
+            columns = np.maximum(columns, gaps)
+    forward = np.abs((after.h - before.h) @ after.W.T).max()
+    return Sparse(float(forward), float(columns[0]), float(columns[1]))
 
 
 def _forward(seen: Sparse) -> float:

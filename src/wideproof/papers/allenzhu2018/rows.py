@@ -13,6 +13,7 @@ from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.randomness import SAMPLE, TIME, rho, split
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("gradient", "rnn")
 
@@ -219,27 +220,24 @@ class Average(NamedTuple):
     terms: float
 
 
+@kept
 def row_average(lab: Lab, width: int, seed: int, outputs: int = 1) -> Average:
     """Average row norms over draws of the split part; each combination is computed once."""
-
-    def make() -> Average:
-        pieces = Pieces.of(lab, width, seed, outputs)
-        rng = lab.rng("draws", width, seed, outputs)
-        old = backward_coordinates(pieces.seen, pieces.losses)[..., pieces.chosen]
-        norms, terms = [], []
-        for _ in range(lab.pick(8, 20, 50)):
-            after = pieces.moved(pieces.draw(rng))
-            norms.append(np.sqrt(pieces.rows(after)[pieces.chosen]))
-            new = backward_coordinates(after, pieces.losses)[..., pieces.chosen]
-            h, there = pieces.seen.h[:, :-1], after.h[:, :-1]
-            square = new**2 * np.sum(there**2, -1)[..., None] + old**2 * np.sum(h**2, -1)[..., None]
-            square -= 2 * new * old * np.sum(h * there, -1)[..., None]
-            terms.append(np.sqrt(np.maximum(square, 0)).sum(axis=(0, 1)).max())
-        average = np.mean(norms, axis=0)
-        large = average >= 0.1 / (2 * LENGTH * np.sqrt(outputs))
-        return Average(float(average.mean()), int(large.sum()), float(np.mean(terms)))
-
-    return lab.keep(("rows", width, seed, outputs), make)
+    pieces = Pieces.of(lab, width, seed, outputs)
+    rng = lab.rng("draws", width, seed, outputs)
+    old = backward_coordinates(pieces.seen, pieces.losses)[..., pieces.chosen]
+    norms, terms = [], []
+    for _ in range(lab.pick(8, 20, 50)):
+        after = pieces.moved(pieces.draw(rng))
+        norms.append(np.sqrt(pieces.rows(after)[pieces.chosen]))
+        new = backward_coordinates(after, pieces.losses)[..., pieces.chosen]
+        h, there = pieces.seen.h[:, :-1], after.h[:, :-1]
+        square = new**2 * np.sum(there**2, -1)[..., None] + old**2 * np.sum(h**2, -1)[..., None]
+        square -= 2 * new * old * np.sum(h * there, -1)[..., None]
+        terms.append(np.sqrt(np.maximum(square, 0)).sum(axis=(0, 1)).max())
+    average = np.mean(norms, axis=0)
+    large = average >= 0.1 / (2 * LENGTH * np.sqrt(outputs))
+    return Average(float(average.mean()), int(large.sum()), float(np.mean(terms)))
 
 
 def sign_cases(lab: Lab) -> tuple[list[float], int, tuple[np.ndarray, np.ndarray]]:
@@ -264,19 +262,16 @@ def sign_cases(lab: Lab) -> tuple[list[float], int, tuple[np.ndarray, np.ndarray
     return [*positive, *(1 - positive)], changed, (after.g[:, :TIME], pieces.seen.g[:, :TIME])
 
 
+@kept
 def sums(lab: Lab, width: int, seed: int, size: int) -> list[float]:
     """Return the summed average squared rows over four random sets of one size."""
-
-    def make() -> list[float]:
-        found = []
-        for label in range(4):
-            pieces = Pieces.of(lab, width, seed, count=size, label=label)
-            rng = lab.rng("sums", width, seed, size, label)
-            drawn = [pieces.rows(pieces.moved(pieces.draw(rng)))[pieces.chosen].sum() for _ in range(3)]
-            found.append(float(np.mean(drawn)))
-        return found
-
-    return lab.keep(("sums", width, seed, size), make)
+    found = []
+    for label in range(4):
+        pieces = Pieces.of(lab, width, seed, count=size, label=label)
+        rng = lab.rng("sums", width, seed, size, label)
+        drawn = [pieces.rows(pieces.moved(pieces.draw(rng)))[pieces.chosen].sum() for _ in range(3)]
+        found.append(float(np.mean(drawn)))
+    return found
 
 
 class Nudged(NamedTuple):
@@ -286,19 +281,16 @@ class Nudged(NamedTuple):
     flipped: float
 
 
+@kept
 def nudges(lab: Lab, width: int, seed: int, size: float = NUDGE) -> list[Nudged]:
     """Nudge a few of the first units, one at a time."""
-
-    def make() -> list[Nudged]:
-        pieces = Pieces.of(lab, width, seed)
-        before = pieces.rows(pieces.seen)
-        found = []
-        for unit in range(0, 16, 2):
-            u = np.zeros(width)
-            u[unit] = size / np.sqrt(width)
-            after = pieces.moved(u)
-            flipped = (after.mask != pieces.seen.mask).any(axis=(0, 1)).mean()
-            found.append(Nudged(np.abs(pieces.rows(after) - before), float(flipped)))
-        return found
-
-    return lab.keep(("nudges", width, seed, size), make)
+    pieces = Pieces.of(lab, width, seed)
+    before = pieces.rows(pieces.seen)
+    found = []
+    for unit in range(0, 16, 2):
+        u = np.zeros(width)
+        u[unit] = size / np.sqrt(width)
+        after = pieces.moved(u)
+        flipped = (after.mask != pieces.seen.mask).any(axis=(0, 1)).mean()
+        found.append(Nudged(np.abs(pieces.rows(after) - before), float(flipped)))
+    return found

@@ -16,6 +16,7 @@ from wideproof.papers.allenzhu2018.attacked import RADII, draws, perturbation
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
 from wideproof.papers.statement import Section
+from wideproof.papers.study import kept
 
 statement = Section("smoothness", "rnn")
 
@@ -178,22 +179,19 @@ class Points(NamedTuple):
     second: float
 
 
+@kept
 def points(lab: Lab, width: int, seed: int, radius: float, kind: str) -> Points:
     """Return the two points around one start and the terms between them; each combination is computed once."""
-
-    def make() -> Points:
-        start = lab.start(width, lab.length, seed)
-        centre = start.at(perturbation(lab, "random", start, radius, seed))
-        if kind == "remainder":
-            change = attacks.remainder_attack(centre.seen, centre.losses, radius)
-        else:
-            change = perturbation(lab, kind, centre, radius, seed)
-        found = measure(centre.seen, change, centre.losses)
-        if width > lab.widths[0] and (seed, radius) != (0, 4.0):  # large arrays are kept once only
-            return found._replace(change=np.zeros(0), centre=None, after=None, masks=np.zeros(0))  # pyright: ignore[reportArgumentType]
-        return found
-
-    return lab.keep(("points", width, seed, radius, kind), make)
+    start = lab.start(width, lab.length, seed)
+    centre = start.at(perturbation(lab, "random", start, radius, seed))
+    if kind == "remainder":
+        change = attacks.remainder_attack(centre.seen, centre.losses, radius)
+    else:
+        change = perturbation(lab, kind, centre, radius, seed)
+    found = measure(centre.seen, change, centre.losses)
+    if width > lab.widths[0] and (seed, radius) != (0, 4.0):  # large arrays are kept once only
+        return found._replace(change=np.zeros(0), centre=None, after=None, masks=np.zeros(0))  # pyright: ignore[reportArgumentType]
+    return found
 
 
 def measure(centre: Unrolled, change: np.ndarray, losses: np.ndarray) -> Points:

@@ -11,6 +11,7 @@ from wideproof.monitors import attacks
 from wideproof.papers.allenzhu2018.lab import Lab, Start
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("smoothness", "rnn")
 
@@ -22,11 +23,11 @@ def remainder(centre: Start, change: np.ndarray) -> float:
     return centre.at(change).loss - centre.loss - centre.gradient.pair(change)
 
 
+@kept
 def centre(lab: Lab, width: int, seed: int, radius: float = 1.0) -> Start:
     r"""Return the start moved by Gaussian $\|W_c - \tilde W\|_2$ near $\tau_0/\sqrt m$."""
-    key = ("centre", width, seed, radius)
     change = attacks.gaussian_attack(width, radius, lab.rng("centre", width, seed))
-    return lab.keep(key, lambda: lab.start(width, seed=seed).at(change))
+    return lab.start(width, seed=seed).at(change)
 
 
 def pointed(at: Start, sample: int, size: float = 10.0) -> Start:
@@ -36,6 +37,7 @@ def pointed(at: Start, sample: int, size: float = 10.0) -> Start:
     return replace(at, data=SequenceDataset(at.data.x, y, "regression", "one large target"))
 
 
+@kept
 def attacked_remainder(lab: Lab, width: int, seed: int, radius: float) -> float:
     r"""Return the remainder under the strongest attack known over $\max\|\mathrm{loss}\|\,\|W'\|_2\, r^{4/3}$.
 
@@ -50,10 +52,7 @@ def attacked_remainder(lab: Lab, width: int, seed: int, radius: float) -> float:
         size = at.worst * np.linalg.norm(change) * reach ** (4 / 3)  # W' has rank one: both norms agree
         return float(max(remainder(at, change), 0.0) / size)
 
-    def make() -> float:
-        return float(np.mean([one(sample) for sample in range(lab.data().n)]))
-
-    return lab.keep(("attacked remainder", width, seed, radius), make)
+    return float(np.mean([one(sample) for sample in range(lab.data().n)]))
 
 
 @statement("The objective is smooth up to τ0^(1/3)m^(1/3)·loss·‖W'‖, near the start", "scale")

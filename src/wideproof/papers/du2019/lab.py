@@ -23,10 +23,11 @@ from wideproof.monitors.smooth import (
     outputs_measure,
     step_measure,
 )
-from wideproof.networks import ConvResidual, FullyConnected, Gaussian, Residual, get_activation
+from wideproof.networks import ConvResidual, FullyConnected, Residual, get_activation
 from wideproof.papers import study
 from wideproof.papers.du2019.records import Descent, Finite, Moved, Params, draws_of
 from wideproof.papers.du2019.recursion import Recursion, recursion
+from wideproof.papers.study import kept
 from wideproof.precision import double
 from wideproof.training import Recipe, Run, train, train_many
 
@@ -66,11 +67,9 @@ class Lab(study.Lab):
         r"""Independent starts: so many successes in a row put the success rate above $1 - \delta$."""
         return self.pick(6, 20, 40)
 
+    @kept
     def data(self, kind: Kind) -> Dataset | ImageDataset:
         """Return unit inputs with labels ±1: four vectors not far from orthogonal, or three orthogonal images."""
-        return self.keep(("data", kind), partial(self._data, kind))
-
-    def _data(self, kind: Kind) -> Dataset | ImageDataset:
         if kind != "conv-residual":
             rng = self.rng("vectors")
             x = np.linalg.qr(rng.normal(size=(8, 4)))[0].T + 0.1 * rng.normal(size=(4, 8))
@@ -105,12 +104,7 @@ class Lab(study.Lab):
 
     def draw(self, network: SmoothNetwork, *label: Hashable, scale: float = 1.0) -> Params:
         """Draw a start from the network's law; `scale` other than 1 is not the paper's law."""
-        rng = self.rng(str(network), *label)
-        drawn = {}
-        for name, law in network.laws().items():
-            assert isinstance(law, Gaussian)
-            drawn[name] = scale * np.sqrt(law.variance) * rng.standard_normal(law.shape)
-        return drawn
+        return self.drawn(network, str(network), *label, scale=scale)
 
     @double
     def features(self, network: SmoothNetwork, params: Params, x: np.ndarray) -> list[np.ndarray]:
@@ -119,15 +113,13 @@ class Lab(study.Lab):
 
     # ---- finite networks beside their limits -----------------------------------------------------------------------
 
+    @kept
     def finite(self, kind: Kind, spread: bool = False) -> Finite:
         """Return Gram blocks, feature covariances and means of many networks on inputs of unequal norm.
 
         With `spread` the norms differ more and the activation is softplus: then a neighbouring layer's derivatives are
         told apart.
         """
-        return self.keep(("finite", kind, spread), lambda: self._finite(kind, spread))
-
-    def _finite(self, kind: Kind, spread: bool) -> Finite:
         activation = get_activation("softplus" if spread else self.pick("gelu", "softplus", "softplus"))
         if kind == "conv-residual":
             width, draws = self.pick((128, 60), (256, 100), (512, 400))
@@ -153,20 +145,23 @@ class Lab(study.Lab):
         """Return the model's start `i`; drawn again each time, since all of them take much memory."""
         return self.draw(self.model(kind), "start", i)
 
+    @kept
     def traces(self, kind: Kind) -> list[Trace]:
         """Return the traced passes of the starts."""
         network, x = self.model(kind), self.data(kind).x
-        return self.keep(("traces", kind), lambda: [trace(network, self.start(kind, i), x) for i in range(self.draws)])
+        return [trace(network, self.start(kind, i), x) for i in range(self.draws)]
 
+    @kept
     def last_blocks(self, kind: Kind) -> np.ndarray:
         r"""Return $G^{(H)}(0)$ of every start of the model."""
         name = f"W{self.model(kind).depth}"
-        return self.keep(("last blocks", kind), lambda: np.stack([blocks_of(seen)[name] for seen in self.traces(kind)]))
+        return np.stack([blocks_of(seen)[name] for seen in self.traces(kind)])
 
+    @kept
     def constants(self, kind: Kind, i: int) -> Constants:
         """Return the measured constants of the model's start `i`."""
         network, x = self.model(kind), self.data(kind).x
-        return self.keep(("constants", kind, i), lambda: constants(network, self.start(kind, i), x))
+        return constants(network, self.start(kind, i), x)
 
     def moved(self, kind: Kind, i: int, movement: float) -> Iterator[Moved]:
         """Move start `i` at random, along the gradient, and by rank-one matrices aimed at the first example.
@@ -212,37 +207,31 @@ class Lab(study.Lab):
         positions = PIXELS if kind == "conv-residual" else 1
         return lambda_0 / (32 * (data.n * positions) ** 2)
 
+    @kept
     def record(self, kind: Kind) -> dict:
         """Return what runs of this kind record at every step; one value, so that runs share a compilation."""
         network, x = self.trainee(kind), self.data(kind).x
-        return self.keep(
-            ("record", kind),
-            lambda: {
-                "outputs": outputs_measure,
-                "gradient": step_measure,
-                "first_order": first_order_measure(network, x),
-                "block": block_measure(network, x, f"W{network.depth}"),
-            },
-        )
+        return {
+            "outputs": outputs_measure,
+            "gradient": step_measure,
+            "first_order": first_order_measure(network, x),
+            "block": block_measure(network, x, f"W{network.depth}"),
+        }
 
+    @kept
     def runs(self, kind: Kind, rule: Rule) -> list[Descent]:
         """Train the trainee from independent seeds with one rule for the step size, recording every step."""
         steps = self.pick(100, 250, 2000) if rule == "practical" else self.pick(15, 40, 200)
-        return self.keep(("runs", kind, rule), lambda: self._runs(kind, self.step_size(kind, rule), steps))
-
-    def _runs(self, kind: Kind, step_size: float, steps: int) -> list[Descent]:
-        data = self.data(kind)
-        recipe = Recipe(step_size=step_size, steps=steps, record_every=1)
-        runs = train_many(self.trainee(kind), data, recipe, seeds=range(self.draws), record=self.record(kind))
+        recipe = Recipe(step_size=self.step_size(kind, rule), steps=steps, record_every=1)
+        trainee, data = self.trainee(kind), self.data(kind)
+        runs = train_many(trainee, data, recipe, seeds=range(self.draws), record=self.record(kind))
         return [self._descent(kind, run) for run in runs]
 
+    @kept
     def descend(self, kind: Kind, step_size: float, steps: int, seed: int) -> Descent:
         """Train from one seed with a given step size."""
         recipe = Recipe(step_size=step_size, steps=steps, record_every=1, seed=seed)
-        return self.keep(
-            ("descend", kind, step_size, steps, seed),
-            lambda: self._descent(kind, train(self.trainee(kind), self.data(kind), recipe, record=self.record(kind))),
-        )
+        return self._descent(kind, train(self.trainee(kind), self.data(kind), recipe, record=self.record(kind)))
 
     def _descent(self, kind: Kind, run: Run) -> Descent:
         start = {name: np.asarray(w) for name, w in run.initial.items()}

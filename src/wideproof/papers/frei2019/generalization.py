@@ -13,47 +13,42 @@ from wideproof.papers.frei2019.initialization import depth_slopes
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.frei2019.smoothness import remainder_slopes
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("generalization", "resnet_relu")
 
 LARGEST_RADIUS = 4.0
 
 
+@kept
 def fresh_signs(lab: Lab, width: int, seed: int) -> np.ndarray:
     r"""Return $y f(x)$ of a trained network on fresh examples from the same distribution."""
-
-    def measure() -> np.ndarray:
-        fresh = lab.data(n=lab.pick(2000, 20_000, 100_000), sample="test")
-        weights = lab.weights(width, seed, lab.steps)
-        return fresh.y[2:] * residual_pass(lab.network(width), weights, fresh.x[2:]).outputs  # two mirror each other
-
-    return lab.keep(("fresh", width, seed), measure)
+    fresh = lab.data(n=lab.pick(2000, 20_000, 100_000), sample="test")
+    weights = lab.weights(width, seed, lab.steps)
+    return fresh.y[2:] * residual_pass(lab.network(width), weights, fresh.x[2:]).outputs  # two mirror each other
 
 
+@kept
 def bound(lab: Lab, width: int, seed: int) -> GeneralizationBound:
     """Return the right-hand side for a trained network, its radius rounded up on a grid chosen before."""
-
-    def measure() -> GeneralizationBound:
-        start, now = lab.trained(width, seed, 0), lab.trained(width, seed)
-        radius, delta = rounded_radius(lab.radius(width, seed), LARGEST_RADIUS, lab.failure_prob)
-        last = start.depth + 1
-        attacked = []
-        for i in range(lab.n):
-            values, size = start.u(last)[i], float(np.linalg.norm(start.x(start.depth)[i]))
-            attack = last_layer_attack(values, start.signs, size, radius)
-            attacked.append(attack_remainder(values, start.signs, attack))
-        return GeneralizationBound(
-            surrogate=surrogate_error(lab.data().y * now.outputs),
-            radius=radius,
-            width=width,
-            n=lab.n,
-            failure_prob=delta,
-            linear=linear_term(layer_grams(start), radius, draws=1024).value,
-            attacked=float(np.mean(attacked)),
-            certified=float(certified_remainder(start, radius).remainder.mean()),
-        )
-
-    return lab.keep(("bound", width, seed), measure)
+    start, now = lab.trained(width, seed, 0), lab.trained(width, seed)
+    radius, delta = rounded_radius(lab.radius(width, seed), LARGEST_RADIUS, lab.failure_prob)
+    last = start.depth + 1
+    attacked = []
+    for i in range(lab.n):
+        values, size = start.u(last)[i], float(np.linalg.norm(start.x(start.depth)[i]))
+        attack = last_layer_attack(values, start.signs, size, radius)
+        attacked.append(attack_remainder(values, start.signs, attack))
+    return GeneralizationBound(
+        surrogate=surrogate_error(lab.data().y * now.outputs),
+        radius=radius,
+        width=width,
+        n=lab.n,
+        failure_prob=delta,
+        linear=linear_term(layer_grams(start), radius, draws=1024).value,
+        attacked=float(np.mean(attacked)),
+        certified=float(certified_remainder(start, radius).remainder.mean()),
+    )
 
 
 def linear_slopes(lab: Lab) -> list[Check]:

@@ -22,6 +22,7 @@ from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import RHO, Lab
 from wideproof.papers.frei2019.perturbation import DEPTHS, flip_slopes
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("gradient", "resnet_relu")
 
@@ -130,17 +131,17 @@ def units(lab: Lab, moved: Pass, start: Pass, margin: float) -> Units:
     return Units(float(slopes.mean()), g, unit_gradients(moved, y, slopes), large, flipped)
 
 
+@kept
 def trained_units(lab: Lab, width: int, seed: int, steps: int) -> Units:
     """Return the last units at an iterate."""
-    make = lambda: units(lab, lab.trained(width, seed, steps), lab.trained(width, seed, 0), lab.margin())  # noqa: E731
-    return lab.keep(("units", width, seed, steps), make)
+    return units(lab, lab.trained(width, seed, steps), lab.trained(width, seed, 0), lab.margin())
 
 
+@kept
 def near_units(lab: Lab, seed: int, radius: float, family: str = "attack") -> Units:
     """Return the last units at perturbed weights within a radius, at one width."""
     width = lab.start_widths[2]
-    make = lambda: units(lab, lab.moved(width, seed, family, radius), lab.at_start(width, seed), lab.margin())  # noqa: E731
-    return lab.keep(("near units", seed, radius, family), make)
+    return units(lab, lab.moved(width, seed, family, radius), lab.at_start(width, seed), lab.margin())
 
 
 def iterates(lab: Lab) -> list[tuple[int, int, int]]:

@@ -12,6 +12,7 @@ from wideproof.papers.check import Check, at_least, at_most, conclude, frequency
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("initialization", "resnet_relu")
 
@@ -34,14 +35,11 @@ def largest_norms(lab: Lab, depth: int, seed: int) -> float:
     return float(norms(lab.in_law(2**10, seed, circle(lab, 8), depth, 0.2)).max())
 
 
+@kept
 def interlayer_norms(lab: Lab, width: int, depth: int, seed: int) -> tuple[float, float]:
     r"""Return $\|H_2^L\|_2$ and $\|H_2^{L+1}\|_2$ for the first training input."""
-
-    def measure() -> tuple[float, float]:
-        seen = lab.at_start(width, seed, depth, 0.2)
-        return interlayer(seen, 2, depth).norm(), interlayer(seen, 2, depth + 1).norm()
-
-    return lab.keep(("interlayer", width, depth, seed), measure)
+    seen = lab.at_start(width, seed, depth, 0.2)
+    return interlayer(seen, 2, depth).norm(), interlayer(seen, 2, depth + 1).norm()
 
 
 def depth_slopes(lab: Lab) -> list[Check]:

@@ -16,8 +16,9 @@ import numpy as np
 from wideproof.data import Dataset, linear_margin
 from wideproof.monitors.residual import Pass, loss_gradients, pass_in_law, residual_pass
 from wideproof.monitors.residual_moves import flip_attack, last_layer_attack
-from wideproof.networks import Gaussian, ResidualReLU
+from wideproof.networks import ResidualReLU
 from wideproof.papers import study
+from wideproof.papers.study import kept
 from wideproof.training import Info, Recipe, Run, State, train
 
 RHO = 0.3
@@ -61,11 +62,12 @@ class Lab(study.Lab):
         scale = self.theta_depth if theta_depth is None else theta_depth
         return ResidualReLU(self.input_dim, width, depth, residual_scale=scale / depth)
 
+    @kept
     def data(self, rho: float = RHO, n: int | None = None, sample: str = "train") -> Dataset:
         r"""Return points with $|x_1| \ge \rho$ labelled by the sign of $x_1$: the margin is $\rho/\sqrt{2\pi}$."""
         count = n or self.n
         seed = int(self.rng("data", sample).integers(2**31))
-        return self.keep(("data", rho, count, sample), lambda: linear_margin(count, self.input_dim, rho, seed))
+        return linear_margin(count, self.input_dim, rho, seed)
 
     def margin(self, rho: float = RHO) -> float:
         r"""Return the margin $\gamma$ of Assumption 3.2, known exactly for this data."""
@@ -78,21 +80,16 @@ class Lab(study.Lab):
 
     # Starts
 
+    @kept
     def start(self, network: ResidualReLU, seed: int) -> dict[str, np.ndarray]:
         """Draw weights from the network's law with NumPy, which needs no compilation for each size."""
+        return self.drawn(network, "start", network, seed)
 
-        def draw() -> dict[str, np.ndarray]:
-            rng = self.rng("start", network, seed)
-            laws = {name: law for name, law in network.laws().items() if isinstance(law, Gaussian)}
-            return {name: np.sqrt(law.variance) * rng.standard_normal(law.shape) for name, law in laws.items()}
-
-        return self.keep(("start", network, seed), draw)
-
+    @kept
     def at_start(self, width: int, seed: int, depth: int | None = None, theta_depth: float | None = None) -> Pass:
         """Return the pass of the training inputs through a fresh network."""
         network = self.network(width, depth, theta_depth)
-        make = lambda: residual_pass(network, self.start(network, seed), self.data().x)  # noqa: E731
-        return self.keep(("at start", network, seed), make)
+        return residual_pass(network, self.start(network, seed), self.data().x)
 
     def in_law(self, width: int, seed: int, x: np.ndarray, depth: int | None = None, theta_depth: float | None = None):
         """Return a pass drawn in law, for widths whose weights would not fit."""
@@ -103,6 +100,7 @@ class Lab(study.Lab):
 
     # Perturbed weights
 
+    @kept
     def moved(self, width: int, seed: int, family: str, radius: float, depth: int | None = None) -> Pass:
         """Return the pass after a perturbation of size `radius` in every layer.
 
@@ -110,24 +108,21 @@ class Lab(study.Lab):
         and pushes the last layer so that all its flips add up; `"last"` does the latter only.
         """
         base = self.at_start(width, seed, depth)
-
-        def perturb() -> Pass:
-            rng = self.rng(family, width, seed, depth)
-            weights = {}
-            for layer in base.steps:
-                old = base.weights[layer - 1]
-                change = rng.standard_normal(old.shape) if family == "random" else _attack(base, layer, radius, family)
-                size = float(np.linalg.norm(change))
-                weights[f"W{layer}"] = old + change * (radius / size) if size > 0 else old
-            return residual_pass(self.network(width, depth), weights, self.data().x)
-
-        return self.keep(("moved", width, seed, family, radius, depth), perturb)
+        rng = self.rng(family, width, seed, depth)
+        weights = {}
+        for layer in base.steps:
+            old = base.weights[layer - 1]
+            change = rng.standard_normal(old.shape) if family == "random" else _attack(base, layer, radius, family)
+            size = float(np.linalg.norm(change))
+            weights[f"W{layer}"] = old + change * (radius / size) if size > 0 else old
+        return residual_pass(self.network(width, depth), weights, self.data().x)
 
     # Training
 
+    @kept
     def run(self, width: int, seed: int, rho: float = RHO) -> Run:
         r"""Return gradient descent with $\eta = 6/m$ on the logistic loss, every step recorded."""
-        return self.keep(("run", width, seed, rho), lambda: self._train(width, seed, rho, self.steps))
+        return self._train(width, seed, rho, self.steps)
 
     def _train(self, width: int, seed: int, rho: float, steps: int) -> Run:
         recipe = Recipe(loss="logistic", step_size=self.rate / width, steps=steps, seed=seed, record_every=1)
@@ -146,17 +141,14 @@ class Lab(study.Lab):
         make = lambda: residual_pass(self.network(width), self.weights(width, seed, count), self.data().x)  # noqa: E731
         return self.keep(("trained", width, seed, count), make)
 
+    @kept
     def stepped(self, width: int, seed: int, steps: int) -> Pass:
         """Return the pass one step of gradient descent after `trained`, by the closed form of the gradient."""
-
-        def step() -> Pass:
-            seen = self.trained(width, seed, steps)
-            gradients = loss_gradients(seen, self.data().y)
-            moved = [w - self.rate / width * g for w, g in zip(seen.weights, gradients, strict=True)]
-            params = {f"W{layer}": weight for layer, weight in zip(seen.steps, moved, strict=True)}
-            return residual_pass(self.network(width), params, self.data().x)
-
-        return self.keep(("stepped", width, seed, steps), step)
+        seen = self.trained(width, seed, steps)
+        gradients = loss_gradients(seen, self.data().y)
+        moved = [w - self.rate / width * g for w, g in zip(seen.weights, gradients, strict=True)]
+        params = {f"W{layer}": weight for layer, weight in zip(seen.steps, moved, strict=True)}
+        return residual_pass(self.network(width), params, self.data().x)
 
     @functools.cached_property
     def snapshots(self) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from wideproof.papers.check import Check, at_least, at_most, conclude, identity,
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("initialization", "resnet_relu")
 
@@ -16,18 +17,15 @@ BRANCH = float(2 / np.sqrt(np.pi))
 """The limit of (1/√m) Σ_k |w_k·x| for a unit vector: the constant of the drift in Proposition C.5."""
 
 
+@kept
 def direction(lab: Lab, width: int, seed: int) -> tuple[Pass, np.ndarray]:
     r"""Return a wide pass of the training inputs and $\alpha_j = m^{-1/2} c(\sqrt{m/2}\, w_{1,j})$,
     $c(u) = \mathrm{sign}\, u_1$.
     """
-
-    def draw() -> tuple[Pass, np.ndarray]:
-        seen = lab.in_law(width, seed, lab.data().x)
-        inputs = lab.data().x
-        first = np.linalg.lstsq(inputs, seen.u(1), rcond=None)[0]  # the weights, from the values on the inputs
-        return seen, np.sign(first[0]) / np.sqrt(width)
-
-    return lab.keep(("direction", width, seed), draw)
+    seen = lab.in_law(width, seed, lab.data().x)
+    inputs = lab.data().x
+    first = np.linalg.lstsq(inputs, seen.u(1), rcond=None)[0]  # the weights, from the values on the inputs
+    return seen, np.sign(first[0]) / np.sqrt(width)
 
 
 def _wide(lab: Lab) -> int:

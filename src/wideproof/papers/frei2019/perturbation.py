@@ -11,6 +11,7 @@ from wideproof.papers.check import Check, at_most, conclude, identity, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("perturbation", "resnet_relu")
 
@@ -18,19 +19,16 @@ RADII = (0.01, 0.03, 0.1, 0.3)
 DEPTHS = (2, 4, 8, 16)
 
 
+@kept
 def pair(lab: Lab, theta: float = 0.25, radius: float = 1.0) -> tuple[Pass, Pass]:
     r"""Return the passes of two sets of weights far apart, with many flips: for identities, which hold anywhere."""
-
-    def make() -> tuple[Pass, Pass]:
-        network = lab.network(48, 4, 4 * theta)
-        start = lab.start(network, 0)
-        rng = lab.rng("pair", radius)
-        noise = {name: rng.standard_normal(w.shape) for name, w in start.items()}
-        moved = {name: w + radius * noise[name] / np.linalg.norm(noise[name]) for name, w in start.items()}
-        x = lab.inputs(8)
-        return residual_pass(network, moved, x), residual_pass(network, start, x)
-
-    return lab.keep(("pair", theta, radius), make)
+    network = lab.network(48, 4, 4 * theta)
+    start = lab.start(network, 0)
+    rng = lab.rng("pair", radius)
+    noise = {name: rng.standard_normal(w.shape) for name, w in start.items()}
+    moved = {name: w + radius * noise[name] / np.linalg.norm(noise[name]) for name, w in start.items()}
+    x = lab.inputs(8)
+    return residual_pass(network, moved, x), residual_pass(network, start, x)
 
 
 @statement(

@@ -11,6 +11,7 @@ from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.initialization import circle
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("initialization", "resnet_relu")
 
@@ -70,10 +71,11 @@ def claim_d_1(lab: Lab) -> Check:
     )
 
 
+@kept
 def _last_forms(lab: Lab, width: int, seed: int) -> np.ndarray:
     """Return W^T ξ with ξ = H_2^L of the first input, which does not depend on the last layer."""
     seen = lab.at_start(width, seed)
-    return lab.keep(("last form", width, seed), lambda: seen.weights[-1].T @ interlayer(seen, 2, seen.depth).dense())
+    return seen.weights[-1].T @ interlayer(seen, 2, seen.depth).dense()
 
 
 @statement("The last weights, between vectors with s entries, have norm C √(s log m/m)", "scale")

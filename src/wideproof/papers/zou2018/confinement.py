@@ -7,9 +7,10 @@ import numpy as np
 from wideproof.monitors.relu import gradients
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 from wideproof.papers.zou2018 import descent, stochastic
 from wideproof.papers.zou2018.descent import FIXED_SPEED
-from wideproof.papers.zou2018.lab import Lab, Walk, coefficients, kept, margin_loss, subsets
+from wideproof.papers.zou2018.lab import Lab, Walk, coefficients, margin_loss, subsets
 
 statement = Section("convergence", "relu")
 

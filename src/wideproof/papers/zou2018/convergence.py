@@ -6,8 +6,9 @@ import numpy as np
 
 from wideproof.papers.check import Check, agrees, at_least, at_most, conclude, identity, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 from wideproof.papers.zou2018 import hypotheses
-from wideproof.papers.zou2018.lab import Lab, kept, look, margin_loss, pace, values
+from wideproof.papers.zou2018.lab import Lab, look, margin_loss, pace, values
 from wideproof.training import Run
 
 statement = Section("convergence", "relu")

@@ -7,9 +7,10 @@ import numpy as np
 from wideproof.monitors.relu import descent_coefficients
 from wideproof.papers.check import Check, at_least, at_most, conclude, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 from wideproof.papers.zou2018 import steps as single
 from wideproof.papers.zou2018.hypotheses import excess
-from wideproof.papers.zou2018.lab import Lab, Walk, grouped, kept, margin_loss
+from wideproof.papers.zou2018.lab import Lab, Walk, grouped, margin_loss
 from wideproof.training import MarginLoss
 
 statement = Section("convergence", "relu")

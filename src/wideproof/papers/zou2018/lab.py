@@ -6,7 +6,6 @@ least $\phi = 0.3$ apart, $n = 8$ examples, depth $L = 3$.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -19,8 +18,9 @@ from wideproof.data import Dataset, two_classes
 from wideproof.errors import InputError
 from wideproof.monitors import spectral_norm
 from wideproof.monitors.relu import ReLUPass, gradient_norms, gradients, relu_pass
-from wideproof.networks import DeepReLU, Gaussian
+from wideproof.networks import DeepReLU
 from wideproof.papers import study
+from wideproof.papers.study import kept
 from wideproof.precision import double
 from wideproof.training import MarginLoss, Recipe, Run, get_loss, train
 
@@ -52,16 +52,6 @@ class Walk:
     end: dict[str, np.ndarray]
 
 
-def kept(measure: Callable[[Lab], T]) -> Callable[[Lab], T]:
-    """Make a measurement of a laboratory that several statements share once."""
-
-    @functools.wraps(measure)
-    def once(lab: Lab) -> T:
-        return lab.keep(f"{measure.__module__}.{measure.__qualname__}", lambda: measure(lab))
-
-    return once
-
-
 def grouped(rows: np.ndarray | list, groups: int = 6) -> np.ndarray:
     """Return root mean squares over groups of draws: steadier rows where single draws scatter widely."""
     table = np.asarray(rows, float)
@@ -91,18 +81,16 @@ class Lab(study.Lab):
         """Width and depth of the network over which exponents in the number of layers are fitted."""
         return self.pick((128, 12), (256, 16), (1024, 24))
 
+    @kept
     def data(self, n: int = 8, phi: float = PHI, mu: float = MU, d: int = DIMENSION) -> Dataset:
         """Return inputs that satisfy Assumptions 3.4 and 3.5 with exactly this separation."""
-        key = ("data", n, phi, mu, d)
-        return self.keep(key, lambda: two_classes(n, d, phi, mu=mu, seed=self.seed + 1, labels="random"))
+        return two_classes(n, d, phi, mu=mu, seed=self.seed + 1, labels="random")
 
     def start(self, width: int | tuple[int, ...], depth: int, draw: int, d: int = DIMENSION) -> Params:
         """Draw weights from the law that the network states for itself."""
-        rng = self.rng("start", width, depth, draw, d)
-        laws = DeepReLU(d, width, depth).laws()
-        gaussian = {name: law for name, law in laws.items() if isinstance(law, Gaussian)}
-        weights = {name: np.sqrt(law.variance) * rng.normal(size=law.shape) for name, law in gaussian.items()}
-        return weights | {"v": np.repeat([1.0, -1.0], laws["v"].shape[0] // 2)}
+        network = DeepReLU(d, width, depth)
+        signs = np.repeat([1.0, -1.0], network.laws()["v"].shape[0] // 2)
+        return {**self.drawn(network, "start", width, depth, draw, d), "v": signs}
 
     def seen(self, width: int, depth: int = 3, draw: int = 0, data: Dataset | None = None) -> ReLUPass:
         """Return the pass of a freshly drawn network on a data set (by default the usual one)."""
@@ -123,6 +111,7 @@ class Lab(study.Lab):
         width, depth = self.deep
         return self.seen(width, depth, draw, self.data(phi=2.4 / depth))
 
+    @kept
     def run(self, loss: str, batch: int | None, draw: int, steps: int) -> Run:
         r"""Train with $\eta = c/m$ in the compiled loop, recording every evaluation of the loss."""
         width = self.pick(128, 256, 1024)
@@ -130,7 +119,7 @@ class Lab(study.Lab):
         recipe = Recipe(
             loss=loss, step_size=pace(loss) / width, steps=steps, batch=batch, seed=self.seed + draw, record_every=1
         )
-        return self.keep(("run", loss, batch, draw, steps), lambda: train(network, self.data(), recipe))
+        return train(network, self.data(), recipe)
 
     def walk(
         self,

@@ -20,7 +20,8 @@ from wideproof.monitors.relu import (
     worst_weights,
 )
 from wideproof.papers.check import Check, at_least, at_most, scales
-from wideproof.papers.zou2018.lab import PHI, Lab, Params, coefficients, grouped, kept, look, margin_loss, slopes
+from wideproof.papers.study import kept
+from wideproof.papers.zou2018.lab import PHI, Lab, Params, coefficients, grouped, look, margin_loss, slopes
 from wideproof.papers.zou2018.starts import product_lengths
 
 FAMILIES = ("gaussian", "gradient", "adversarial", "training", "scaling")

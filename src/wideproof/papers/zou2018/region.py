@@ -8,8 +8,9 @@ from wideproof.monitors import flips, small_values, top_norms
 from wideproof.monitors.relu import ReLUPass, gradients
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 from wideproof.papers.zou2018 import moves
-from wideproof.papers.zou2018.lab import Lab, kept, margin_loss, slopes
+from wideproof.papers.zou2018.lab import Lab, margin_loss, slopes
 from wideproof.papers.zou2018.moves import REGION, SAMPLED
 from wideproof.papers.zou2018.starts import product_lengths
 

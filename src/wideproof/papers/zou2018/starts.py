@@ -18,7 +18,8 @@ from wideproof.monitors.relu import (
     worst_weights,
 )
 from wideproof.papers.check import Check, at_least, at_most, frequency, law, scales
-from wideproof.papers.zou2018.lab import DELTA, MU, PHI, Lab, kept, look
+from wideproof.papers.study import kept
+from wideproof.papers.zou2018.lab import DELTA, MU, PHI, Lab, look
 
 NARROW = 64
 OUTPUT_VARIANCE = 1 - 1 / np.pi  # of the output for a unit vector in the last but one layer and balanced signs
@@ -34,16 +35,13 @@ def norm_deviation(seen: ReLUPass) -> float:
     return max(float(np.abs(np.linalg.norm(x, axis=1) - 1).max()) for x in seen.layers[1:])
 
 
+@kept
 def cheap_sweep(lab: Lab) -> np.ndarray:
     """Return norm deviation and largest output at every width, root mean squares over groups of starts."""
-
-    def make() -> np.ndarray:
-        both = [[_cheap(lab.seen(m, draw=k)) for m in lab.widths] for k in range(lab.draws)]
-        more = range(lab.draws, 6 * lab.draws)  # not kept: they are many and not used again
-        both += [[_cheap(look(lab.start(m, 3, k), lab.data().x)) for m in lab.widths] for k in more]
-        return np.sqrt((np.array(both) ** 2).reshape(6, -1, len(lab.widths), 2).mean(axis=1))
-
-    return lab.keep("cheap sweep", make)
+    both = [[_cheap(lab.seen(m, draw=k)) for m in lab.widths] for k in range(lab.draws)]
+    more = range(lab.draws, 6 * lab.draws)  # not kept: they are many and not used again
+    both += [[_cheap(look(lab.start(m, 3, k), lab.data().x)) for m in lab.widths] for k in more]
+    return np.sqrt((np.array(both) ** 2).reshape(6, -1, len(lab.widths), 2).mean(axis=1))
 
 
 def _cheap(seen: ReLUPass) -> tuple[float, float]:
@@ -60,24 +58,17 @@ def norms_in_width(lab: Lab) -> Check:
 @kept
 def norms_in_depth(lab: Lab) -> Check:
     r"""Fit how the deviation of layer norms from 1 grows with $l$ (root mean square over starts and examples)."""
-
-    def make() -> np.ndarray:
-        passes = [lab.deep_seen(draw) for draw in range(2 * lab.draws)]
-        square = [[np.mean((np.linalg.norm(x, axis=1) - 1) ** 2) for x in seen.layers[1:]] for seen in passes]
-        return np.sqrt(np.array(square).reshape(4, -1, len(square[0])).mean(axis=1))
-
-    found = lab.keep("norms in depth", make)
+    passes = [lab.deep_seen(draw) for draw in range(2 * lab.draws)]
+    square = [[np.mean((np.linalg.norm(x, axis=1) - 1) ** 2) for x in seen.layers[1:]] for seen in passes]
+    found = np.sqrt(np.array(square).reshape(4, -1, len(square[0])).mean(axis=1))
     return scales("|‖x_l‖ - 1|, root mean square", "l", 1 + np.arange(found.shape[1]), found, 1.0)
 
 
 @kept
 def weight_norms(lab: Lab) -> Check:
     r"""Fit how $\max_l \|W_l\|_2$ depends on $m$."""
-
-    def make() -> np.ndarray:
-        return lab.over_widths(lambda seen: max(map(spectral_norm, seen.weights)), lab.few)
-
-    return scales("max over layers of ‖W‖", "m", lab.widths, lab.keep("weight norms", make), 0.0)
+    found = lab.over_widths(lambda seen: max(map(spectral_norm, seen.weights)), lab.few)
+    return scales("max over layers of ‖W‖", "m", lab.widths, found, 0.0)
 
 
 def separations(seen: ReLUPass, y: np.ndarray) -> np.ndarray:
@@ -86,12 +77,11 @@ def separations(seen: ReLUPass, y: np.ndarray) -> np.ndarray:
     return np.array([np.linalg.norm(x[i] - x[j], axis=1).min() for x in map(unit, seen.layers[1:])])
 
 
+@kept
 def shallow_separations(lab: Lab) -> np.ndarray:
     """Return the least separations by layer in the widest network of depth 3, one row per start."""
     width = lab.widths[-1]
-    return lab.keep(
-        "separations", lambda: np.array([separations(lab.seen(width, draw=k), lab.data().y) for k in range(lab.draws)])
-    )
+    return np.array([separations(lab.seen(width, draw=k), lab.data().y) for k in range(lab.draws)])
 
 
 def relu_correlation(rho: np.ndarray | float) -> np.ndarray:
@@ -118,17 +108,14 @@ class Many(NamedTuple):
     width: int
 
 
+@kept
 def many(lab: Lab) -> Many:
     """Return what many independent starts of a narrow network give."""
     width, count = NARROW, lab.pick(240, 1000, 10000)
-
-    def make() -> Many:
-        passes = [lab.seen(width, draw=k) for k in range(count)]
-        norms = np.array([[np.linalg.norm(x[0]) for x in seen.layers] for seen in passes])
-        before = np.array([np.linalg.norm(seen.layers[-2], axis=1) for seen in passes])
-        return Many(np.array([s.outputs for s in passes]), (norms[:, 1:] / norms[:, :-1]) ** 2, before, width)
-
-    return lab.keep("many", make)
+    passes = [lab.seen(width, draw=k) for k in range(count)]
+    norms = np.array([[np.linalg.norm(x[0]) for x in seen.layers] for seen in passes])
+    before = np.array([np.linalg.norm(seen.layers[-2], axis=1) for seen in passes])
+    return Many(np.array([s.outputs for s in passes]), (norms[:, 1:] / norms[:, :-1]) ** 2, before, width)
 
 
 @kept
@@ -155,20 +142,15 @@ def outputs_are_bounded(lab: Lab) -> list[Check]:
 def small_preactivations(lab: Lab) -> Check:
     r"""Compare the number of units with $|\langle w_{l,j}, x_{l-1,i}\rangle| \le \beta$ with $2 m^{3/2} \beta$."""
     scaled = np.geomspace(0.05, 2.0, 12)  # β √m
-
-    def make() -> tuple[list[float], list[float]]:
-        counts, bounds = [], []
-        for m in lab.widths:
-            n, depth = 8, 3
-            beta = scaled[scaled * m >= 4 * np.log(n * depth / DELTA)] / np.sqrt(m)
-            for draw in range(lab.draws):
-                seen = lab.seen(m, draw=draw)
-                most = np.max([small_values(z, beta).max(axis=0) for z in seen.values], axis=0)
-                counts += most.tolist()
-                bounds += (2 * m**1.5 * beta).tolist()
-        return counts, bounds
-
-    counts, bounds = lab.keep("small", make)
+    counts, bounds = [], []
+    for m in lab.widths:
+        n, depth = 8, 3
+        beta = scaled[scaled * m >= 4 * np.log(n * depth / DELTA)] / np.sqrt(m)
+        for draw in range(lab.draws):
+            seen = lab.seen(m, draw=draw)
+            most = np.max([small_values(z, beta).max(axis=0) for z in seen.values], axis=0)
+            counts += most.tolist()
+            bounds += (2 * m**1.5 * beta).tolist()
     return at_most("#{j: |w_j·x| <= β} <= 2 m^{3/2} β", counts, bounds, counts=True)
 
 
@@ -186,25 +168,19 @@ def products_in_length(lab: Lab) -> Check:
     r"""Fit how $\|W_{l_2}^\top \prod \Sigma_r W_r^\top\|_2$ grows with the number of factors $k = l_2 - l_1 + 1$."""
     lengths = product_lengths(lab)
 
-    def make() -> np.ndarray:
-        def norm(draw: int, k: int) -> float:
-            seen = lab.deep_seen(draw)
-            return max(interlayer_norm(seen, i, 2, k + 1) for i in (0, 1))
+    def norm(draw: int, k: int) -> float:
+        seen = lab.deep_seen(draw)
+        return max(interlayer_norm(seen, i, 2, k + 1) for i in (0, 1))
 
-        return np.array([[norm(draw, k) for k in lengths] for draw in range(lab.few)])
-
-    found = lab.keep("products in length", make)
+    found = np.array([[norm(draw, k) for k in lengths] for draw in range(lab.few)])
     return scales("‖product of k weights and masks‖", "k", lengths, found, 1.0)
 
 
 @kept
 def products_in_width(lab: Lab) -> Check:
     r"""Fit how the norm of the product of two weights depends on $m$."""
-
-    def make() -> np.ndarray:
-        return lab.over_widths(lambda seen: interlayer_norm(seen, 0, 2, 3), 2 * lab.few)[:, 1:]
-
-    return scales("‖W_3ᵀ Σ_2 W_2ᵀ‖", "m", lab.widths[1:], lab.keep("products in width", make), 0.0)
+    found = lab.over_widths(lambda seen: interlayer_norm(seen, 0, 2, 3), 2 * lab.few)[:, 1:]
+    return scales("‖W_3ᵀ Σ_2 W_2ᵀ‖", "m", lab.widths[1:], found, 0.0)
 
 
 @kept
@@ -215,15 +191,11 @@ def sparse_outputs(lab: Lab) -> list[Check]:
     def largest(seen: ReLUPass, layer: int = 2) -> np.ndarray:
         return sparse_output(seen, layer).max(axis=0)
 
-    def make() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        in_size = np.array([largest(lab.seen(256, draw=k))[sizes - 1] for k in range(lab.draws)])
-        in_width = lab.over_widths(_against_sparsity)
-        lengths, depth = product_lengths(lab), lab.deep[1]
-        passes = [lab.deep_seen(k) for k in range(lab.draws)]
-        in_depth = np.array([[largest(seen, depth - k + 1)[15] for k in lengths] for seen in passes])
-        return in_size, in_width, in_depth
-
-    in_size, in_width, in_depth = lab.keep("sparse outputs", make)
+    in_size = np.array([largest(lab.seen(256, draw=k))[sizes - 1] for k in range(lab.draws)])
+    in_width = lab.over_widths(_against_sparsity)
+    lengths, depth = product_lengths(lab), lab.deep[1]
+    passes = [lab.deep_seen(k) for k in range(lab.draws)]
+    in_depth = np.array([[largest(seen, depth - k + 1)[15] for k in lengths] for seen in passes])
     return [
         scales("output form on s-sparse vectors, m = 256", "s", sizes, in_size, 0.5),
         scales("largest output form / √(s log(eM/s)) over s >= 8", "m", lab.widths, in_width, 0.0),
@@ -245,13 +217,9 @@ def sparse_products(lab: Lab) -> list[Check]:
     def form(seen: ReLUPass, s: int) -> float:
         return sparse_form(interlayer(seen, 0, 2, 3), s, restarts=3).value
 
-    def make() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        in_size = np.array([[form(lab.seen(256, draw=k), s) for s in sizes] for k in range(lab.few)])
-        entries = lab.over_widths(lambda seen: form(seen, 1) / np.sqrt(np.log(seen.widest)), lab.few)
-        sparse = lab.over_widths(lambda seen: form(seen, 8) / np.sqrt(np.log(seen.widest)), lab.few)
-        return in_size, entries, sparse
-
-    in_size, entries, sparse = lab.keep("sparse products", make)
+    in_size = np.array([[form(lab.seen(256, draw=k), s) for s in sizes] for k in range(lab.few)])
+    entries = lab.over_widths(lambda seen: form(seen, 1) / np.sqrt(np.log(seen.widest)), lab.few)
+    sparse = lab.over_widths(lambda seen: form(seen, 8) / np.sqrt(np.log(seen.widest)), lab.few)
     return [
         scales("W_3ᵀ Σ_2 W_2ᵀ on s-sparse vectors, m = 256", "s", sizes, in_size, 0.5),
         scales("largest entry of W_3ᵀ Σ_2 W_2ᵀ / √log M", "m", lab.widths, entries, -0.5),
@@ -283,20 +251,15 @@ def weightings(lab: Lab, seen: ReLUPass, data: Dataset) -> dict[str, np.ndarray]
 @kept
 def large_nodes(lab: Lab) -> Check:
     r"""Compare how many output units see a large weighted feature sum with the share $m_L\phi/n$ of the proof."""
-
-    def make() -> tuple[list[float], list[float]]:
-        counts, bounds = [], []
-        for n in (8, 32):
-            data = lab.data(n)
-            for draw in range(lab.few):
-                seen = lab.seen(256, draw=draw, data=data)
-                for a in weightings(lab, seen, data).values():
-                    norms = node_gradient_norms(seen, data.y, a)
-                    counts.append(float((norms >= NODE_THRESHOLD * a.max() / n).sum()))
-                    bounds.append(NODE_SHARE * seen.widest * PHI / n)
-        return counts, bounds
-
-    counts, bounds = lab.keep("large nodes", make)
+    counts, bounds = [], []
+    for n in (8, 32):
+        data = lab.data(n)
+        for draw in range(lab.few):
+            seen = lab.seen(256, draw=draw, data=data)
+            for a in weightings(lab, seen, data).values():
+                norms = node_gradient_norms(seen, data.y, a)
+                counts.append(float((norms >= NODE_THRESHOLD * a.max() / n).sum()))
+                bounds.append(NODE_SHARE * seen.widest * PHI / n)
     return at_least("#{j: ‖(1/n) Σ a_i y_i σ' x_i‖ >= max a/(4n)} >= m φ/(74.6 n)", counts, bounds)
 
 

@@ -8,18 +8,8 @@ import numpy as np
 
 from wideproof.monitors.relu import ReLUPass, gradients, linear_parts
 from wideproof.papers.check import Check, at_most, identity, scales
-from wideproof.papers.zou2018.lab import (
-    Lab,
-    coefficients,
-    grouped,
-    kept,
-    look,
-    margin_loss,
-    slopes,
-    step,
-    subsets,
-    values,
-)
+from wideproof.papers.study import kept
+from wideproof.papers.zou2018.lab import Lab, coefficients, grouped, look, margin_loss, slopes, step, subsets, values
 
 SPEEDS = np.array([0.01, 0.03, 0.1, 0.3])  # ηm
 DEPTHS = (1, 2, 4, 8)
@@ -58,22 +48,20 @@ class Step(NamedTuple):
         return self.eta * self.width * self.total
 
 
+@kept
 def take(
     lab: Lab, width: int, draw: int, speed: float, batch: int | None = None, depth: int = 3, name: str = "logistic"
 ) -> Step:
     r"""Take one step of size `speed`$/m$ from a fresh start, on all examples or on a random minibatch."""
-
-    def make() -> Step:
-        data, loss, eta = lab.data(), margin_loss(name), speed / width
-        start, before = lab.start(width, depth, draw), lab.seen(width, depth, draw)
-        chosen = None if batch is None else lab.rng("minibatch", draw).choice(8, batch, replace=False)
-        c = coefficients(before, data, loss, chosen)
-        after = look(step(start, before, c, eta), data.x)
-        return Step(before.outputs, after.outputs, linear_parts(before, c, eta), c, eta, width, data.y)
-
-    return lab.keep(("step", width, draw, speed, batch, depth, name), make)
+    data, loss, eta = lab.data(), margin_loss(name), speed / width
+    start, before = lab.start(width, depth, draw), lab.seen(width, depth, draw)
+    chosen = None if batch is None else lab.rng("minibatch", draw).choice(8, batch, replace=False)
+    c = coefficients(before, data, loss, chosen)
+    after = look(step(start, before, c, eta), data.x)
+    return Step(before.outputs, after.outputs, linear_parts(before, c, eta), c, eta, width, data.y)
 
 
+@kept
 def change_is_bounded(lab: Lab, batch: int | None) -> list[Check]:
     r"""Fit $\max_i |\Delta_i|$ in $\eta$, and over $\eta M S/n$ in $m$ and $L$."""
 
@@ -81,14 +69,10 @@ def change_is_bounded(lab: Lab, batch: int | None) -> list[Check]:
         taken = take(lab, width, draw, 0.3, batch, depth)
         return float(np.abs(taken.change).max()) / taken.scale
 
-    def make() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        draws = range(DRAWS)
-        in_eta = [[float(np.abs(take(lab, 128, k, s, batch).change).max()) for s in SPEEDS] for k in range(12)]
-        in_width = [[ratio(m, k) for m in lab.widths] for k in draws]
-        in_depth = [[ratio(128, k, depth) for depth in DEPTHS] for k in range(12)]
-        return grouped(in_eta), grouped(in_width), grouped(in_depth)
-
-    in_eta, in_width, in_depth = lab.keep(("change", batch), make)
+    in_eta = [[float(np.abs(take(lab, 128, k, s, batch).change).max()) for s in SPEEDS] for k in range(12)]
+    in_width = [[ratio(m, k) for m in lab.widths] for k in range(DRAWS)]
+    in_depth = [[ratio(128, k, depth) for depth in DEPTHS] for k in range(12)]
+    in_eta, in_width, in_depth = grouped(in_eta), grouped(in_width), grouped(in_depth)
     over = "ηMS/n" if batch is None else "ηM S_B/B"
     return [
         scales("max_i |Δ_i|", "η", SPEEDS, in_eta, 1.0, sense="at least"),
@@ -97,6 +81,7 @@ def change_is_bounded(lab: Lab, batch: int | None) -> list[Check]:
     ]
 
 
+@kept
 def remainder_is_small(lab: Lab, batch: int | None) -> list[Check]:
     r"""Fit what the linear part misses, over $\eta M S/n$: as a power of the size of the step, of $m$ and of $L$."""
 
@@ -104,14 +89,10 @@ def remainder_is_small(lab: Lab, batch: int | None) -> list[Check]:
         taken = take(lab, width, draw, speed, batch, depth)
         return float(np.sqrt(np.mean(taken.missed**2))) / taken.scale / np.sqrt(np.log(width))
 
-    def make() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        draws = range(DRAWS)
-        in_eta = [[ratio(128, k, s) for s in SPEEDS] for k in range(12)]
-        in_width = [[ratio(m, k, 0.3) for m in lab.widths] for k in draws]
-        in_depth = [[ratio(128, k, 0.3, depth) for depth in DEPTHS[1:]] for k in range(12)]
-        return grouped(in_eta), grouped(in_width), grouped(in_depth)
-
-    in_eta, in_width, in_depth = lab.keep(("missed", batch), make)
+    in_eta = [[ratio(128, k, s) for s in SPEEDS] for k in range(12)]
+    in_width = [[ratio(m, k, 0.3) for m in lab.widths] for k in range(DRAWS)]
+    in_depth = [[ratio(128, k, 0.3, depth) for depth in DEPTHS[1:]] for k in range(12)]
+    in_eta, in_width, in_depth = grouped(in_eta), grouped(in_width), grouped(in_depth)
     return [
         scales("remainder / ηMS√log M, τ the length of the step", "τ", SPEEDS, in_eta, 1 / 3, sense="at least"),
         scales("remainder / ηMS√log M at fixed ηm", "m", lab.widths, in_width, 0.0),
@@ -184,28 +165,25 @@ class Enumerated(NamedTuple):
         return float(self.slopes.sum())
 
 
+@kept
 def enumerate_steps(
     lab: Lab, width: int, draw: int, batch: int, speed: float, depth: int = 3, name: str = "logistic"
 ) -> Enumerated:
     """Take the step with each minibatch of a size in turn."""
-
-    def make() -> Enumerated:
-        data, loss, eta = lab.data(), margin_loss(name), speed / width
-        start, before = lab.start(width, depth, draw), lab.seen(width, depth, draw)
-        outputs = np.array(
-            [look(step(start, before, coefficients(before, data, loss, chosen), eta), data.x).outputs
-             for chosen in subsets(8, batch)]
-        )  # fmt: skip
-        whole = gradients(before, coefficients(before, data, loss))
-        return Enumerated(
-            float(values(loss, data.y * before.outputs).mean()),
-            values(loss, (data.y * outputs).ravel()).reshape(outputs.shape).mean(axis=1),
-            data.y * (outputs - before.outputs),
-            slopes(loss, data.y * before.outputs),
-            sum(float((g**2).sum()) for g in whole),
-            float((whole[-1] ** 2).sum()),
-            eta,
-            width,
-        )
-
-    return lab.keep(("enumerated", width, draw, batch, speed, depth, name), make)
+    data, loss, eta = lab.data(), margin_loss(name), speed / width
+    start, before = lab.start(width, depth, draw), lab.seen(width, depth, draw)
+    outputs = np.array(
+        [look(step(start, before, coefficients(before, data, loss, chosen), eta), data.x).outputs
+         for chosen in subsets(8, batch)]
+    )  # fmt: skip
+    whole = gradients(before, coefficients(before, data, loss))
+    return Enumerated(
+        float(values(loss, data.y * before.outputs).mean()),
+        values(loss, (data.y * outputs).ravel()).reshape(outputs.shape).mean(axis=1),
+        data.y * (outputs - before.outputs),
+        slopes(loss, data.y * before.outputs),
+        sum(float((g**2).sum()) for g in whole),
+        float((whole[-1] ** 2).sum()),
+        eta,
+        width,
+    )

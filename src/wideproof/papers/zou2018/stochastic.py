@@ -8,9 +8,10 @@ import numpy as np
 
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 from wideproof.papers.zou2018 import steps as single
 from wideproof.papers.zou2018.descent import FIXED_SPEED, fallen
-from wideproof.papers.zou2018.lab import Lab, Walk, grouped, kept, margin_loss, subsets
+from wideproof.papers.zou2018.lab import Lab, Walk, grouped, margin_loss, subsets
 from wideproof.papers.zou2018.steps import SPEEDS, Enumerated, enumerate_steps
 
 statement = Section("convergence", "relu")
