@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.papers.labs import quick
+from tests.papers.labs import plant, quick
 from wideproof.answers import Answer
 from wideproof.monitors.recurrent import Fresh, fresh
 from wideproof.papers.allenzhu2018 import fake_gradient, gradients, hypotheses, initialization
@@ -30,7 +30,7 @@ def with_weights(change):
     for width in lab.widths:
         for seed in lab.many:
             weights = LAB.weights(width, seed)
-            lab._kept[("weights", width, seed, 1, weights["A"].shape[1])] = change(dict(weights))
+            plant(lab, change(dict(weights)), Lab.weights, width, seed)
     return lab
 
 
@@ -75,7 +75,7 @@ def test_too_large_a_step_breaks_the_theorem():
     lab = Lab("quick")
     lab._kept.update(LAB._kept)
     for width in training_widths(lab):
-        lab._kept[("runs", width, None, 600, 1.0)] = LAB.runs(width, steps=30, constant=2.5)
+        plant(lab, LAB.runs(width, steps=30, constant=2.5), Lab.runs, width)
     assert theorem_1(lab).outcome is Answer.FAILS
 
 
@@ -88,7 +88,7 @@ def test_a_plateau_breaks_the_rate():
     lab = Lab("quick")
     lab._kept.update(LAB._kept)
     for width in training_widths(lab):
-        lab._kept[("runs", width, None, 600, 1.0)] = [flat(run) for run in LAB.runs(width)]
+        plant(lab, [flat(run) for run in LAB.runs(width)], Lab.runs, width)
     assert theorem_1(lab).outcome is Answer.FAILS
 
 
@@ -98,8 +98,8 @@ def test_separation_that_shrinks_with_its_square():
     for delta in deltas:
         for tail in ("zero", "shared"):
             for seed in lab.seeds:
-                key = ("separations", delta, 4, tail, lab.widths[-1], seed)
-                lab._kept[key] = np.square(initialization.separations(LAB, *key[1:]))
+                case = (delta, 4, tail, lab.widths[-1], seed)
+                plant(lab, np.square(initialization.separations(LAB, *case)), initialization.separations, *case)
     assert initialization.eq_4_3(lab).outcome is Answer.FAILS
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.papers.labs import quick
+from tests.papers.labs import plant, quick
 from wideproof.answers import Answer
 from wideproof.monitors.smooth import feature_bound, feature_movement, step_bound
 from wideproof.networks import ACTIVATIONS, FullyConnected, Residual, get_activation
@@ -29,18 +29,17 @@ LAB = quick("du2019")
 # ---- planted violations ---------------------------------------------------------------------------------------------
 
 
-def planted(**kept):
-    """A laboratory that shares everything measured so far but what is given."""
+def planted():
+    """A laboratory that shares everything measured so far, until something is planted in it."""
     lab = Lab("quick")
     lab._kept.update(LAB._kept)
-    lab._kept.update(kept)
     return lab
 
 
 def with_runs(kind, rule, change):
     """A laboratory in which the runs of one rule are changed."""
     lab = planted()
-    lab._kept[("runs", kind, rule)] = [change(descent) for descent in LAB.runs(kind, rule)]
+    plant(lab, [change(descent) for descent in LAB.runs(kind, rule)], Lab.runs, kind, rule)
     return lab
 
 
@@ -52,13 +51,13 @@ def test_wrong_variance_of_the_weights_is_seen_in_the_definition():
     found = LAB.finite("fully-connected")
     wrong = draws_of(found.network, found.x, (LAB.draw(found.network, "wrong", i, scale=1.2) for i in range(40)))
     lab = planted()
-    lab._kept[("finite", "fully-connected", False)] = wrong
+    plant(lab, wrong, Lab.finite, "fully-connected")
     assert definition_5_1(lab).outcome is Answer.FAILS
 
 
 def test_wrong_variance_of_the_weights_is_seen_in_the_least_eigenvalue():
     lab = planted()
-    lab._kept[("last blocks", "fully-connected")] = 0.7 * LAB.last_blocks("fully-connected")
+    plant(lab, 0.7 * LAB.last_blocks("fully-connected"), Lab.last_blocks, "fully-connected")
     assert lemma_b_2(lab).outcome is Answer.FAILS
 
 
@@ -66,7 +65,7 @@ def test_a_single_draw_decides_nothing():
     found = LAB.finite("fully-connected")
     one = draws_of(found.network, found.x, [LAB.draw(found.network, "one")])
     lab = planted()
-    lab._kept[("finite", "fully-connected", False)] = one
+    plant(lab, one, Lab.finite, "fully-connected")
     assert definition_5_1(lab).outcome is Answer.UNDECIDED
 
 
@@ -80,7 +79,7 @@ def test_too_large_a_step_breaks_the_theorem():
     eta = 6 * LAB.step_size("fully-connected", "practical")
     runs = [LAB.descend("fully-connected", eta, 30, seed) for seed in range(LAB.draws)]
     lab = planted()
-    lab._kept[("runs", "fully-connected", "practical")] = runs
+    plant(lab, runs, Lab.runs, "fully-connected", "practical")
     assert theorem_5_1(lab).outcome is Answer.FAILS
     assert lemma_b_7(with_runs("fully-connected", "lemma", lambda d: runs[0])).outcome is Answer.FAILS
 

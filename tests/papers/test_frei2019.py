@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.papers.labs import quick
+from tests.papers.labs import plant, quick
 from wideproof.answers import Answer
 from wideproof.data import Dataset
 from wideproof.monitors.generalization import GeneralizationBound
@@ -96,7 +96,7 @@ def test_start_with_another_variance_is_found():
     lab = Lab("quick")
     width = lab.widths[-1]
     start = {name: 1.1 * np.asarray(w) for name, w in LAB.run(width, 0).initial.items()}
-    lab._kept[("run", width, 0, 0.3)] = SimpleNamespace(initial=start)
+    plant(lab, SimpleNamespace(initial=start), Lab.run, width, 0)
     assert frei2019.assumption_3_4(lab).outcome is Answer.FAILS
 
 
@@ -109,7 +109,7 @@ def test_a_wrong_activation_pattern_is_found():
     moved, base = perturbation.pair(LAB)
     values = [*base.values[:-1], -base.values[-1]]  # active and inactive last units exchanged
     lab = Lab("quick")
-    lab._kept[("pair", 0.25, 1.0)] = (moved, Pass(base.theta, base.layers, values, base.weights))
+    plant(lab, (moved, Pass(base.theta, base.layers, values, base.weights)), perturbation.pair)
     assert frei2019.eq_16(lab).outcome is Answer.FAILS
 
 
@@ -118,7 +118,7 @@ def test_an_index_off_by_one_is_found():
     moved, base = perturbation.pair(LAB)
     weights = [base.weights[0], base.weights[2], base.weights[1], *base.weights[3:]]
     lab = Lab("quick")
-    lab._kept[("pair", 0.25, 1.0)] = (moved, Pass(base.theta, base.layers, base.values, weights))
+    plant(lab, (moved, Pass(base.theta, base.layers, base.values, weights)), perturbation.pair)
     assert frei2019.eq_16(lab).outcome is Answer.FAILS
 
 
@@ -127,7 +127,13 @@ def test_a_bound_that_is_too_small_is_found():
     lab._kept.update(LAB._kept)
     for width in lab.widths:
         for seed in lab.draws:
-            lab._kept[("bound", width, seed)] = GeneralizationBound(0.0, 1e-9, width, 10**12, 0.1, 0.0, 0.0, 0.0)
+            plant(
+                lab,
+                GeneralizationBound(0.0, 1e-9, width, 10**12, 0.1, 0.0, 0.0, 0.0),
+                generalization.bound,
+                width,
+                seed,
+            )
     check = frei2019.theorem_3_6(lab)
     assert check.outcome is Answer.FAILS
     assert "test error" in check.title or "2 E_D" in check.title
@@ -138,7 +144,7 @@ def test_not_a_number_decides_nothing():
     lab = Lab("quick")
     broken = [x.copy() for x in moved.layers]
     broken[4][0, 0] = np.nan
-    lab._kept[("pair", 0.25, 1.0)] = (Pass(moved.theta, broken, moved.values, moved.weights), base)
+    plant(lab, (Pass(moved.theta, broken, moved.values, moved.weights), base), perturbation.pair)
     assert frei2019.eq_17(lab).outcome is Answer.UNDECIDED
 
 

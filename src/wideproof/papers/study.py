@@ -38,13 +38,17 @@ def kept(measure: Callable[Concatenate[L, P], T]) -> Callable[Concatenate[L, P],
     """
     name, signature = f"{measure.__module__}.{measure.__qualname__}", inspect.signature(measure)
 
+    def key(*args: Any, **options: Any) -> Hashable:
+        bound = signature.bind(*args, **options)
+        bound.apply_defaults()
+        _, *chosen = bound.arguments.values()
+        return (name, *(tuple(sorted(value.items())) if isinstance(value, dict) else value for value in chosen))
+
     @functools.wraps(measure)
     def once(lab: L, *args: P.args, **options: P.kwargs) -> T:
-        bound = signature.bind(lab, *args, **options)
-        bound.apply_defaults()
-        chosen = [tuple(sorted(v.items())) if isinstance(v, dict) else v for v in bound.arguments.values()]
-        return lab.keep((name, *chosen[1:]), lambda: measure(lab, *args, **options))
+        return lab.keep(key(lab, *args, **options), lambda: measure(lab, *args, **options))
 
+    vars(once)["key"] = key
     return once
 
 

@@ -19,7 +19,7 @@ statement = Section("gradient", "rnn")
 
 LENGTH, COUNT, THETA = 4, 64, 0.15
 NEAR, AWAY, NUDGE = 0.05, 1.0, 1.0
-NUDGED = 16  # starts: one nudge flips few units, so that single starts scatter
+NUDGED = 24  # starts: one nudge flips few units, so that single starts scatter; 16 left a seed undecided
 CHOICES = (
     f"n = 2, L = 4, (i*, l*) = (2, 2), |N| = {COUNT}, losses ±1 in the first output",
     f"θ = {THETA}, β− = {NEAR}, β+ = {AWAY}: the paper's values choose no unit at widths within reach",

@@ -94,7 +94,7 @@ def eq_g_5(lab: Lab) -> Check:
     dividing by it; and $\tau_0^{1/3} m^{1/3} = \sqrt m\, (\tau_0/\sqrt m)^{1/3}$ for $\tau_0 \le \sqrt m$ asks for an
     exponent of $\tau_0$ of at least $1/3$.
     """
-    by_width = [[points(lab, m, k, 1.0, "remainder").masked / np.log(m) for m in lab.widths] for k in range(12)]
+    by_width = [[points(lab, m, k, 1.0, "remainder").masked / np.log(m) for m in lab.widths] for k in range(24)]
     by_radius = [[points(lab, lab.width, k, r, "remainder").masked for r in RADII] for k in range(20)]
     return conclude(
         scales("mask error over loss ‖W'‖ log m, in m", "m", lab.widths, by_width, 1 / 3),
