@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
@@ -38,7 +38,7 @@ def measure_here(wanted: Sequence[Statement], study: str, seed: int) -> Iterator
             yield one.measure(labs[one.paper])
 
 
-def measure_beside(wanted: Sequence[Statement], study: str, seed: int, workers: int) -> Iterator[Measured]:
+def measure_beside(wanted: Sequence[Statement], study: str, seed: int, workers: int) -> Generator[Measured]:
     """Measure statements in at most `workers` processes, each with one paper at a time; results come in any order."""
     waiting = [own for paper in LONGEST_FIRST if (own := [one for one in wanted if one.paper == paper])]
     spawn = multiprocessing.get_context("spawn")
