@@ -34,8 +34,7 @@ class Wide:
         """Return an upper bound of the Frobenius norm of the matrix in `mid`."""
         total = 0.0
         for i in range(0, len(self), BLOCK):
-            rows = np.tril(self.mid[i : i + BLOCK, : i + BLOCK], i)
-            total += 2 * float(np.square(rows).sum())
+            total += 2 * float(np.square(np.tril(self.mid[i : i + BLOCK, : i + BLOCK], i)).sum())
         return total**0.5 * near.up(len(self) ** 2) + near.FAINT
 
     def raised(self, outputs: int, level: float) -> "Wide":
@@ -81,20 +80,18 @@ def gram(anchor: "Anchor") -> Wide:
         read = anchor.weighted(anchor.read[0], 1)
     if net.bias in net.trained:
         level = anchor.weighted(Near(np.ones((1, n))), 1)
-    mid, square = np.empty((n * c, n * c)), 0.0
-    step = max(1, BLOCK // c)
+    mid, square, step = np.empty((n * c, n * c)), 0.0, max(1, BLOCK // c)
     parts = [slice(i, min(i + step, n)) for i in range(0, n, step)]
     for a, left in enumerate(parts):
         for right in parts[: a + 1]:
             blocks = _block(pairs, read, level, c, left, right)
             for o in range(c):
                 for p in range(o + 1 if left == right else c):
-                    found = blocks[o, p]
                     rows, columns = (_rows(part, k, n) for part, k in ((left, o), (right, p)))
                     lower = rows.start >= columns.start
                     here = (rows, columns) if lower else (columns, rows)
-                    mid[here] = found.mid if lower else found.mid.T
-                    square += 2 * float(np.square(found.rad).sum())
+                    mid[here] = blocks[o, p].mid if lower else blocks[o, p].mid.T
+                    square += 2 * float(np.square(blocks[o, p].rad).sum())
     return Wide(mid, square**0.5 * near.up((n * c) ** 2) + near.FAINT)
 
 
@@ -161,10 +158,7 @@ def at_least(g: Wide, level: float, sign: int = 1) -> bool | None:
 
 
 def cholesky(a: np.ndarray, shift: float, sign: int) -> list[np.ndarray] | None:
-    """Factor sign · a − shift, a being the lower triangle: Rᵀ takes the place above it, but for the corners returned.
-
-    `None` if there is no factor.
-    """
+    """Factor sign · a − shift, a being the lower triangle, if it can be: Rᵀ is put above it, but for the corners."""
     n, corners = len(a), []
     for start in range(0, n, PANEL):
         end = min(start + PANEL, n)

@@ -82,6 +82,7 @@ def test_the_factor_stands_above_the_matrix(few, block, panel):
     rows = np.random.default_rng(2).standard_normal((29, 60))
     a = np.tril(rows @ rows.T)
     corners = wide.cholesky(a, 0.5, 1)
+    assert corners is not None
     r = np.zeros((29, 29))
     for i in range(0, 29, block):
         part = wide.factor_rows(a, corners, i)
