@@ -359,3 +359,21 @@ def test_weights_out_of_range_are_lost(name, size):
     start = Start({key: size * np.sign(w) for key, w in c.trained().items()}, 0.1, 2, None, [50.0] * 2, 1.0)
     with pytest.raises((LostError, ArithmeticError, ValueError)):
         follow(c.net, c.matrices, start, c.x, c.y, Loss("squared", "half_sum"))
+
+
+@pytest.mark.parametrize("name", ["fully-connected-fixed", "fully-connected-outputs", "own-dense"])
+def test_the_jacobian_turns_no_faster(name):
+    """What G takes for the change of ‖J‖ in the ball, recovered from a tiny and a huge step, against Jacobians."""
+    c, radius, rng = case(name), 0.3, np.random.default_rng(3)
+    point = Point(c.net, c.matrices, c.x, c.y, Loss("squared", EVERY["squared"]), Norms(), {}, arb(radius))
+    tiny, huge = arb(2) ** -40, arb(2) ** 40
+    bend = (point.growth(tiny, arb(radius))[0] - 1) / tiny
+    grown = ((point.growth(huge, arb(radius))[0] + 1 - huge * bend) / huge).sqrt() - point.steepest(huge)
+    here, best = stated.evaluate(c.config, c.weights, c.x).jacobian, 0.0
+    for _ in range(20):
+        u = rng.standard_normal(here.shape[1])
+        there = stated.moved(c.config, c.weights, radius * u / np.linalg.norm(u))
+        turned = np.linalg.norm(stated.evaluate(c.config, there, c.x).jacobian - here, 2)
+        best = max(best, float(turned) / float(grown.lower()))
+    assert 1e-4 < best <= 1  # within four orders: residuals of very different sizes weigh the examples
+    print(f"\n{name}: at most {best:.3g} of the bound")
