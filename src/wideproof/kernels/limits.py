@@ -55,7 +55,9 @@ def limit_gram(
     """Return the infinite-width Gram matrix on `x`, or between `x` and `other`, for one output coordinate.
 
     Output coordinates are independent and alike in the limit, so a network with several has this matrix once for
-    each. Recurrent networks have one row for each example and scored step. Arguments as for `gram`.
+    each. It is scaled to the network's own width: the parts of the hidden weights of the ReLU networks, whose entries
+    have variance $2/m$, grow like $m/2$. Recurrent networks have one row for each example and scored step. Arguments as
+    for `gram`.
 
     Parameters
     ----------

@@ -112,7 +112,12 @@ def errata_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     rows
         What `errata` returned.
     """
-    lines = ["# Errata", "", "Misprints and gaps that change a number, each decided by measuring both forms."]
+    lines = [
+        "# Errata",
+        "",
+        "Misprints and gaps that change a number. Each is decided by computing both forms, on drawn networks or from the",
+    ]
+    lines += ["inequality of the paper's own proof."]
     lines += ["Made by `wideproof errata --report docs/theory/errata.md`.", ""]
     for key in dict.fromkeys(row["paper"] for row in rows):
         lines += [f"## {paper(key)}", ""]
