@@ -115,9 +115,9 @@ def errata_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         "# Errata",
         "",
-        "Misprints and gaps that change a number. Each is decided by computing both forms, on drawn networks or from the",
+        "Misprints and gaps that change a number. Each is decided by computing both forms, on drawn",
     ]
-    lines += ["inequality of the paper's own proof."]
+    lines += ["networks or from the inequality of the paper's own proof."]
     lines += ["Made by `wideproof errata --report docs/theory/errata.md`.", ""]
     for key in dict.fromkeys(row["paper"] for row in rows):
         lines += [f"## {paper(key)}", ""]
