@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wideproof.errors import InputError
 from wideproof.kernels.dynamics import Prediction, compare, predict, sgd
-from wideproof.kernels.result import Gram
+from wideproof.kernels.gram_result import Gram
 from wideproof.kernels.spectrum import spectrum
 
 

@@ -13,9 +13,9 @@ from hypothesis.extra.numpy import arrays
 from tests.cases import NETWORKS, each, each_network
 from wideproof.errors import InputError
 from wideproof.kernels import gram, gram_vector, largest_eigenvalue
+from wideproof.kernels.contraction import Group, Uses
 from wideproof.kernels.finite import finite_kernel
 from wideproof.kernels.tiles import need
-from wideproof.kernels.uses import Group, Uses
 from wideproof.networks import ConvResidual
 
 EXAMPLES = 4

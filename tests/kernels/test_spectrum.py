@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wideproof.errors import InputError
-from wideproof.kernels.result import Gram
+from wideproof.kernels.gram_result import Gram
 from wideproof.kernels.spectrum import Enclosed, Spectrum, spectrum
 
 # Smallest and largest eigenvalues of Hilbert matrices, by mpmath with 60 digits.

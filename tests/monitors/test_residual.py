@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from wideproof.monitors.recorded_pass import trace
 from wideproof.monitors.residual import (
     Pass,
     gradient_norms,
@@ -30,7 +31,6 @@ from wideproof.monitors.residual_moves import (
     spectral_distances,
     weight_distance,
 )
-from wideproof.monitors.trace import trace
 from wideproof.networks import ResidualReLU
 
 NETWORK = ResidualReLU(input_dim=4, width=24, depth=3, residual_scale=0.3)

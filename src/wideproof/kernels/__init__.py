@@ -8,13 +8,13 @@ from wideproof.kernels.dynamics import compare as compare
 from wideproof.kernels.dynamics import predict as predict
 from wideproof.kernels.dynamics import sgd as sgd
 from wideproof.kernels.functions import gram as gram
+from wideproof.kernels.gram_result import Gram as Gram
 from wideproof.kernels.limits import Pairs as Pairs
 from wideproof.kernels.limits import limit_gram as limit_gram
 from wideproof.kernels.limits import limit_pairs as limit_pairs
 from wideproof.kernels.limits import nngp as nngp
 from wideproof.kernels.products import gram_vector as gram_vector
 from wideproof.kernels.products import largest_eigenvalue as largest_eigenvalue
-from wideproof.kernels.result import Gram as Gram
 from wideproof.kernels.spectrum import LARGE as LARGE
 from wideproof.kernels.spectrum import Enclosed as Enclosed
 from wideproof.kernels.spectrum import Spectrum as Spectrum

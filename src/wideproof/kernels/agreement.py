@@ -20,7 +20,7 @@ def require_agreement(kernel: Kernel, state: Any, x: Any, other: Any | None, fou
     if dtype != np.float64 and jax.default_backend() != "cpu":
         return  # a GPU's products in float32 keep as few digits as they were asked to
     size = kernel.rows * max(examples(x), examples(columns))
-    key = (kernel.family, kernel.host, str(dtype), size.bit_length() // 2)
+    key = (kernel.family, kernel.by_numpy, str(dtype), size.bit_length() // 2)
     machine.trusted(key, lambda: _compare(kernel, state, x, columns, found))
 
 

@@ -20,7 +20,7 @@ from typing_extensions import deprecated
 
 from wideproof.deprecations import renamed
 from wideproof.errors import InputError
-from wideproof.kernels.result import Gram
+from wideproof.kernels.gram_result import Gram
 from wideproof.kernels.spectrum import Spectrum, dense_error, spectrum
 
 _FOREVER = 2**62  # steps

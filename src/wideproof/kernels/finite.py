@@ -23,10 +23,10 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool
 
 from wideproof.errors import InputError
-from wideproof.kernels.result import Gram, why_singular
+from wideproof.kernels.contraction import AnyArray, Uses, plan_uses
+from wideproof.kernels.gram_result import Gram, why_singular
 from wideproof.kernels.sharded import assemble
 from wideproof.kernels.tiles import Kernel
-from wideproof.kernels.uses import AnyArray, Uses, plan_uses
 from wideproof.networks import Network, linearize
 from wideproof.precision import as_dtype, double
 
@@ -120,7 +120,7 @@ class FiniteKernel(Kernel):
         return max(uses.product_rows for _, uses in self.uses)
 
     @property
-    def host(self) -> bool:
+    def by_numpy(self) -> bool:
         """Sums over pairs of places are faster by XLA, plain products by BLAS."""
         return all(uses.plain for _, uses in self.uses)
 

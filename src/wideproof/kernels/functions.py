@@ -30,8 +30,8 @@ from wideproof.errors import InputError
 from wideproof.kernels import finite
 from wideproof.kernels.callables import as_function, as_network, as_side, as_state, choose, count_outputs
 from wideproof.kernels.finite import ROUNDOFF, require_precision
+from wideproof.kernels.gram_result import Gram, why_singular
 from wideproof.kernels.jacobians import FunctionKernel, within
-from wideproof.kernels.result import Gram, why_singular
 from wideproof.kernels.sharded import assemble
 from wideproof.kernels.tiles import default_memory, examples
 from wideproof.networks import Network

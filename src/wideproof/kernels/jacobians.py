@@ -53,7 +53,7 @@ class FunctionKernel(Kernel):
         return tuple(path for _, path, _ in self.leaves) if self.by_weight else ("total",)
 
     @property
-    def host(self) -> bool:
+    def by_numpy(self) -> bool:
         """Blocks are plain products."""
         return True
 

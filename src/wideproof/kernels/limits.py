@@ -26,9 +26,9 @@ from jaxtyping import Array
 from wideproof.kernels import duals
 from wideproof.kernels.correlations import correlation_and_gap, directions, leading_bits
 from wideproof.kernels.finite import ROUNDOFF, check_names, require_finite, require_precision
+from wideproof.kernels.gram_result import Gram, why_singular
 from wideproof.kernels.interpolants import Interpolant, interpolate
 from wideproof.kernels.recursion import COVARIANCE, Groups, Moments, moments, node_recursion, pair_recursion
-from wideproof.kernels.result import Gram, why_singular
 from wideproof.kernels.sequences import SequenceKernel, relu_duals, token_arrays
 from wideproof.kernels.sharded import assemble
 from wideproof.kernels.tables import DualTable

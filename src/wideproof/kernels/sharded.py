@@ -21,7 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
 from wideproof.errors import InputError, JobError
-from wideproof.kernels import host, tiles
+from wideproof.kernels import on_cpu, tiles
 from wideproof.kernels.agreement import require_agreement
 from wideproof.kernels.tiles import Kernel, examples
 
@@ -41,8 +41,8 @@ def assemble(kernel: Kernel, state: Any, x: Any, other: Any | None = None, memor
 
 def _assemble(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | None) -> dict[str, Any]:
     if jax.device_count() == 1:
-        if kernel.host and jax.default_backend() == "cpu":
-            return host.assemble(kernel, state, x, other, memory)
+        if kernel.by_numpy and jax.default_backend() == "cpu":
+            return on_cpu.assemble(kernel, state, x, other, memory)
         return tiles.assemble(kernel, state, x, other, memory)
     try:
         return _ring(kernel, state, x, other, memory)

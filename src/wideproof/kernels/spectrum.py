@@ -27,7 +27,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from wideproof.data import pairs
 from wideproof.errors import InputError
 from wideproof.kernels.cholesky import backward_error, factor
-from wideproof.kernels.result import Gram, why_singular
+from wideproof.kernels.gram_result import Gram, why_singular
 
 Method = Literal["auto", "dense", "lanczos"]
 LARGE = 3000  # above, "auto" takes Lanczos: three Cholesky factors cost less than a tridiagonal form

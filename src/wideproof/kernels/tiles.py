@@ -2,7 +2,7 @@
 
 A kernel says two things: what to keep of each example (`record`, `keep`), and how the records of two sets of
 examples make a block of the matrix (`block`). Finite networks and infinite-width limits are both of this form, so the
-tiles here, the threads in `host` and the ring of devices in `sharded` serve both.
+tiles here, the threads in `on_cpu` and the ring of devices in `sharded` serve both.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Kernel(ABC):
         return (type(self).__name__,)
 
     @property
-    def host(self) -> bool:
-        """Whether `keep` and `block` are mostly large products, and take NumPy arrays too: see `host`."""
+    def by_numpy(self) -> bool:
+        """Whether `keep` and `block` are mostly large products, and take NumPy arrays too: see `on_cpu`."""
         return False
 
     def dtype(self, x: Any) -> np.dtype:

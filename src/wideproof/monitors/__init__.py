@@ -16,8 +16,8 @@ from wideproof.monitors.patterns import active as active
 from wideproof.monitors.patterns import flips as flips
 from wideproof.monitors.patterns import small_values as small_values
 from wideproof.monitors.patterns import union_of_flips as union_of_flips
+from wideproof.monitors.recorded_pass import Trace as Trace
+from wideproof.monitors.recorded_pass import trace as trace
 from wideproof.monitors.sparse import SparseForm as SparseForm
 from wideproof.monitors.sparse import sparse_form as sparse_form
 from wideproof.monitors.sparse import top_norms as top_norms
-from wideproof.monitors.trace import Trace as Trace
-from wideproof.monitors.trace import trace as trace

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
 from wideproof.monitors.norms import SMALL, operator_norm
+from wideproof.monitors.recorded_pass import trace
 from wideproof.monitors.sparse import top_norms
-from wideproof.monitors.trace import trace
 from wideproof.networks import DeepReLU
 
 

@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from wideproof.monitors.norms import spectral_norm
-from wideproof.monitors.trace import Trace, trace
+from wideproof.monitors.recorded_pass import Trace, trace
 from wideproof.networks import ConvResidual, FullyConnected, Residual, linearize
 from wideproof.training import Info, Measure, State
 

@@ -13,9 +13,9 @@ from wideproof.cards import card, grid
 from wideproof.data import AnyDataset, Conflicts, Dataset, SequenceDataset, conflicts, first_examples, prepare
 from wideproof.errors import InputError
 from wideproof.planning.candidates import ACTIVATIONS, DEPTHS, candidates
+from wideproof.planning.evaluation import Row, evaluate
 from wideproof.planning.proof import ProofNeed, proof_needs
 from wideproof.planning.recommendation import Recommendation, recommend
-from wideproof.planning.row import Row, evaluate
 from wideproof.planning.width import MOST_WEIGHTS, find_width
 from wideproof.progress import Progress, Watch, unwatched
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wideproof.networks import Network, RecurrentLimit
-from wideproof.planning.row import Row
+from wideproof.planning.evaluation import Row
 from wideproof.planning.width import Measured
 
 LEARNS_BY_HEART = 2.0  # times the least left-out error: more is worth a sentence

@@ -10,7 +10,7 @@ The left one pairs the uses, about $n^2 P^2$ inner products; the right one sums 
 The order with fewer operations is taken, weight by weight. Cotangents that are zero by structure (a step after
 the output) are left out of the products.
 
-All of this is written for arrays of JAX and of NumPy alike: `host` multiplies with the latter.
+All of this is written for arrays of JAX and of NumPy alike: `on_cpu` multiplies with the latter.
 """
 
 from __future__ import annotations
