@@ -6,7 +6,8 @@ import xarray as xr
 
 from wideproof.report import sweep_figure
 from wideproof.report.sweep_figures import ON_LIGHT
-from wideproof.sweeps.analysis import bootstrap_slope, exponents, fraction, thresholds
+from wideproof.statistics import bootstrap_slope
+from wideproof.sweeps.analysis import exponents, fraction, thresholds
 from wideproof.sweeps.study import Figure
 
 WIDTHS, SEEDS = np.array([64.0, 128.0, 256.0, 512.0]), 6

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from wideproof.answers import Answer
+from wideproof.errors import InputError
+from wideproof.statistics import line_slope, mean_slope
 
 Sense = Literal["at most", "at least", "equal"]
-CONFIDENCE = 0.95
 LEAST_POINTS = 3
 
 
@@ -71,7 +71,7 @@ def fit_slope(
     """
     points, values = np.asarray(x, float), np.atleast_2d(np.asarray(y, float))
     if points.ndim != 1 or values.ndim != 2 or values.shape[1] != points.size:
-        raise ValueError(f"a slope needs one value per point: {points.shape} points, values {values.shape}")
+        raise InputError(f"a slope needs one value per point: {points.shape} points, values {values.shape}")
     if not np.isfinite(values).all() or not np.isfinite(points).all() or (points <= 0).any() or (values < 0).any():
         return None
     kept = values.mean(axis=0) > 0
@@ -79,23 +79,7 @@ def fit_slope(
     if np.unique(points).size < LEAST_POINTS:
         return None
     if values.shape[0] < LEAST_POINTS or (values == 0).any():
-        value, low, high = _one_line(points, values.mean(axis=0))
+        value, low, high = line_slope(points, values.mean(axis=0))
     else:
-        value, low, high = _over_draws(points, values)
+        value, low, high = mean_slope(points, values)
     return Slope(variable, points, values, value, low, high, float(printed), sense, allowance)
-
-
-def _one_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    line: Any = stats.linregress(np.log(x), np.log(y))
-    return _interval(float(line.slope), float(line.stderr), x.size - 2)
-
-
-def _over_draws(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    log_x = np.log(x) - np.log(x).mean()
-    slopes = np.log(y) @ log_x / (log_x @ log_x)
-    return _interval(float(slopes.mean()), float(stats.sem(slopes)), slopes.size - 1)
-
-
-def _interval(value: float, error: float, freedom: int) -> tuple[float, float, float]:
-    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom)) * error
-    return value, value - reach, value + reach

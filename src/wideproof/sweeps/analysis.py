@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from wideproof.statistics import RESAMPLES, bootstrap_slope, log_slopes
 from wideproof.sweeps.study import Figure as Wanted
 
 SEEDS = ("seed", "data_seed")
-RESAMPLES = 2000
 
 
 def label(where: dict[str, Any]) -> str:
@@ -96,27 +96,6 @@ def exponents(results: xr.Dataset, quantity: str, axis: str, *, factor: bool = F
     return found
 
 
-def bootstrap_slope(x: np.ndarray, y: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
-    """Return the slope of log y against log x over all rows, and its 95 % interval under resampling of rows.
-
-    One row has no interval: not a number.
-
-    Examples
-    --------
-    >>> x = np.array([1.0, 2.0, 4.0])
-    >>> bootstrap_slope(x, np.stack([x**-0.5, 2 * x**-0.5]))
-    (-0.5, -0.5, -0.5)
-    """
-    log_x = np.log(x) - np.log(x).mean()
-    slopes = np.log(y) @ log_x / (log_x @ log_x)
-    if slopes.size == 1:
-        return round(float(slopes[0]), 12), np.nan, np.nan
-    rng = np.random.default_rng(seed)
-    means = slopes[rng.integers(0, slopes.size, (RESAMPLES, slopes.size))].mean(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return round(float(slopes.mean()), 12), round(float(low), 12), round(float(high), 12)
-
-
 def fraction(results: xr.Dataset, quantity: str, x: str, y: str) -> list[tuple[dict[str, Any], xr.DataArray]]:
     """Return the mean over seeds (for `reached`: the fraction that got there) as tables over two axes.
 
@@ -165,7 +144,7 @@ def _exponent(
     for _ in range(RESAMPLES):
         drawn = _first(values[rng.integers(0, seeds, seeds)].mean(axis=0), heights, level)
         if np.isfinite(drawn[kept]).all():
-            slopes.append(bootstrap_slope(places[kept], drawn[None, kept])[0])
+            slopes.append(log_slopes(places[kept], drawn[None, kept])[0])
     low, high = np.quantile(slopes, [0.025, 0.975]) if slopes and seeds > 1 else (np.nan, np.nan)
     value = bootstrap_slope(places[kept], whole[None, kept])[0]
     left_out = tuple(places[~kept].tolist())
