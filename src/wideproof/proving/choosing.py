@@ -248,7 +248,7 @@ def rank(looked: Sequence[Looked], needed: float = PROVABLE, fast: bool = False)
     provable = [one for one in looked if one.smallest >= needed] or [max(looked, key=condition)]
     most = max((one.estimate.value - one.estimate.error for one in provable if one.estimate), default=-math.inf)
     near = [one for one in provable if fast or one.estimate is None or one.estimate.value >= most]
-    best = max(near, key=condition)
+    best = max(near or provable, key=condition)  # the estimate of a single row is no number
     return [best, *sorted((one for one in looked if one is not best), key=condition, reverse=True)]
 
 
