@@ -218,8 +218,8 @@ def test_a_read_out_with_fewer_features_than_rows(tmp_path):
     rng, told = np.random.default_rng(1), []
     x, labels = rng.standard_normal((50, 20)), np.arange(50) % 25
     found = wp.prove(
-        (x, [f"c{k}" for k in labels]), network="fully-connected", width=45, folder=tmp_path / "p", stage=told.append,
-        **QUICK,
+        (x, [f"c{k}" for k in labels]), network="fully-connected", width=45, folder=tmp_path / "p",
+        progress=lambda now: told.append(str(now)), **QUICK,
     )  # fmt: skip
     assert any("a certificate for so many rows takes about" in text for text in told)
     assert found.attempt.anchor.many
