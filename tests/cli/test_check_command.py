@@ -71,7 +71,7 @@ def test_a_computation_that_breaks_off(cli, monkeypatch):
     [
         (("check", "zou2019"), "there is no paper 'zou2019'"),
         (("check", "zou2018.theorem_99"), "no checkable statement 'theorem_99'"),
-        (("check", "zou2018.lemma_c_1", "--study", "fast"), "a study must be one of quick, standard, deep"),
+        (("check", "zou2018.lemma_c_1", "--study", "fast"), "--study must be quick, standard or deep"),
         (("check", "zou2018.lemma_c_1", "--report", "page.pdf"), ".html or .md"),
         (("errata", "zou2019"), "there is no paper"),
         (("errata", "zou2018", "--report", "list.txt"), ".md file"),

@@ -223,7 +223,7 @@ def test_memory_makes_tiles_of_the_same_matrix(cli):
 @pytest.mark.parametrize(
     ("arguments", "patterns"),
     [
-        (("--precision", "float16"), ("precision must be one of float64, float32, tf32, got 'float16'",)),
+        (("--precision", "float16"), ("--precision must be float64, float32 or tf32, got 'float16'",)),
         (("--precision", "tf32"), ("'tf32' names the products of an NVIDIA GPU", "cpu", "use 'float32'")),
         (("--memory", 100, "--width", 64), ("memory=100 bytes is too small for one tile", "give at least that")),
         (("--memory", 1), ("memory=1 bytes is too small for one tile",)),
@@ -238,7 +238,7 @@ def test_memory_makes_tiles_of_the_same_matrix(cli):
         (("--step", "inf"), ("--step-size must be a number > 0, got inf",)),
         (("--method", "qr"), ("--method must be auto, dense or lanczos, got 'qr'",)),
         (("--method", "lanczos", "--plot", "a.svg"), ("--plot draws all eigenvalues", "use --method dense")),
-        (("--reduction", "sum"), ("'half_sum' or 'mean', got 'sum'",)),
+        (("--reduction", "sum"), ("--reduction must be auto, half_sum or mean, got 'sum'",)),
         (("--seed", -1, "--width", 8), ("seed must be a whole number >= 0", "got -1")),
         (("--width", 0), ("needs width to be a whole number of at least 1, got 0",)),
         (("--network", "deep-relu", "--width", 7), ("needs an even width", "got 7: use 8")),

@@ -78,3 +78,26 @@ def test_every_formula_of_a_loss_is_on_one_line():
     for loss in LOSSES.values():
         if loss.name != "squared":
             assert [line for line in lines if line.split()[:1] == [loss.name] and loss.formula in line]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_words_to_choose_from_are_completed_and_in_the_help(name: str):
+    """An option that checks its words completes each of them, and its help names each."""
+    for parameter in command_of(name).params:
+        complete = getattr(parameter, "_custom_shell_complete", None)
+        if parameter.callback is None or complete is None:
+            continue
+        words = [str(getattr(word, "value", word)) for word in complete(None, parameter, "")]
+        assert len(words) > 1
+        assert all(word in (parameter.help or "") for word in words)  # pyright: ignore[reportAttributeAccessIssue]
+        assert {getattr(one, "value", one) for one in complete(None, parameter, words[0])} == {words[0]}
+
+
+def test_the_shell_is_told_the_words():
+    asked = {
+        "COMP_WORDS": "wideproof train iris --optimizer ",
+        "COMP_CWORD": "4",
+        "_WIDEPROOF_COMPLETE": "complete_bash",
+    }
+    found = CliRunner().invoke(app, [], env=asked, prog_name="wideproof")
+    assert found.output.split() == ["plain", "momentum", "nesterov", "adam"]

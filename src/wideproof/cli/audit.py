@@ -16,6 +16,7 @@ from wideproof.cli.options import (
     Target,
     Task,
     find_data,
+    one_of,
     print_json,
 )
 from wideproof.errors import InputError
@@ -37,7 +38,7 @@ def audit_command(
     task: Task = "auto",
     prepare: Annotated[str, typer.Option(help="Prepare first, as in whiten,unit.")] = "",
     paper: Annotated[str | None, typer.Option(help=f"Ask about one paper: {', '.join(PAPERS)}.")] = None,
-    margin: Annotated[str, typer.Option(help="The margin program: auto, full or never.")] = "auto",
+    margin: Annotated[str, one_of("auto", "never", "full", says="The margin program: auto, full or never.")] = "auto",
     json: Json = False,
 ) -> None:
     """Audit a data set against the assumptions of the four papers.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wideproof.cli.options import Json, print_json
+from wideproof.cli.options import Json, one_of, print_json
 from wideproof.cli.watching import watching
 from wideproof.errors import InputError
 from wideproof.titles import PAPERS
@@ -28,7 +28,15 @@ Wanted = Annotated[
         show_default=False,
     ),
 ]
-Study = Annotated[str, typer.Option(help="quick (two minutes for everything), standard (twenty), or deep (hours).")]
+Study = Annotated[
+    str,
+    one_of(
+        "quick",
+        "standard",
+        "deep",
+        says="quick (two minutes for everything), standard (twenty), or deep (hours).",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
 
 

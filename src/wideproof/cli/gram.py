@@ -34,6 +34,7 @@ from wideproof.cli.options import (
     is_model,
     network_option,
     number_or_word,
+    one_of,
     print_json,
 )
 from wideproof.errors import InputError
@@ -67,12 +68,15 @@ def gram_command(
     trained: Trained = None,
     seed: Annotated[int, typer.Option(help="Seed of the weights at finite width.")] = 0,
     layers: Annotated[bool, typer.Option("--layers", help="Also show the part of each weight matrix.")] = False,
-    precision: Annotated[str, typer.Option(help="float64, float32, or tf32 on a GPU.")] = "float64",
+    precision: Annotated[
+        str, one_of("float64", "float32", "tf32", says="float64, float32, or tf32 on a GPU.")
+    ] = "float64",
     memory: Annotated[
         str | None, typer.Option(help="Working memory, as in 500MB (default 2GiB, or a quarter of a GPU).")
     ] = None,
     method: Annotated[
-        str, typer.Option(help="How to find eigenvalues: auto, dense (all) or lanczos (both ends).")
+        str,
+        one_of("auto", "dense", "lanczos", says="How to find eigenvalues: auto, dense (all) or lanczos (both ends)."),
     ] = "auto",
     step_size: Annotated[
         str, typer.Option("--step-size", "--step", help="Step size to predict with: a number, or safe: 1/λmax.")
@@ -161,8 +165,6 @@ def _require(settings: GramSettings) -> None:
         raise InputError(f"--step-size must be a number or safe, got {settings.step_size!r}")
     if not isinstance(settings.step_size, str) and not (math.isfinite(settings.step_size) and settings.step_size > 0):
         raise InputError(f"--step-size must be a number > 0, got {settings.step_size}: use safe for 1/λmax")
-    if settings.method not in ("auto", "dense", "lanczos"):
-        raise InputError(f"--method must be auto, dense or lanczos, got {settings.method!r}")
     if settings.everything and settings.method == "lanczos":
         raise InputError("--plot draws all eigenvalues, and lanczos finds only two: use --method dense")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,22 @@ if TYPE_CHECKING:
 
     from wideproof.data import AnyDataset
     from wideproof.networks import Network
+
+
+def one_of(*words: str, says: str, option: Callable[..., Any] = typer.Option) -> Any:
+    """Return an option with words to choose from, which are completed; another is refused in one sentence."""
+
+    def chosen(context: typer.Context, given: typer.CallbackParam, value: str | None) -> str | None:
+        if value is not None and value not in words and not context.resilient_parsing:
+            name = max(given.opts, key=len)
+            raise InputError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {value!r}")
+        return value
+
+    def completed(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return option(autocompletion=completed, callback=chosen, help=says)
+
 
 # Options of one kind stand together in the help.
 data_option = partial(typer.Option, rich_help_panel="Data")
@@ -41,9 +57,33 @@ Header = Annotated[
     bool | None,
     data_option("--header/--no-header", help="Whether a text file names its columns (default: it is detected)."),
 ]
-Kind = Annotated[str | None, data_option(help="Read the examples as vectors, images or sequences.")]
-Task = Annotated[str, data_option(help="The task: auto, binary, multiclass or regression.")]
-Missing = Annotated[str, data_option(help="Missing inputs: fill (and mark them), drop the row, or error.")]
+Kind = Annotated[
+    str | None,
+    one_of(
+        "vectors", "images", "sequences", says="Read the examples as vectors, images or sequences.", option=data_option
+    ),
+]
+Task = Annotated[
+    str,
+    one_of(
+        "auto",
+        "binary",
+        "multiclass",
+        "regression",
+        says="The task: auto, binary, multiclass or regression.",
+        option=data_option,
+    ),
+]
+Missing = Annotated[
+    str,
+    one_of(
+        "fill",
+        "drop",
+        "error",
+        says="Missing inputs: fill (and mark them), drop the row, or error.",
+        option=data_option,
+    ),
+]
 KeepIds = Annotated[bool, data_option("--keep-ids", help="Keep columns that look like row numbers or names.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -65,7 +105,7 @@ Start = Annotated[
     ),
 ]
 Trained = Annotated[str | None, network_option(help="Parts to train, as in hidden,output (default: the paper's).")]
-Reduction = Annotated[str, typer.Option(help="How losses are summed: auto, half_sum or mean.")]
+Reduction = Annotated[str, one_of("auto", "half_sum", "mean", says="How losses are summed: auto, half_sum or mean.")]
 
 
 def loading(
@@ -79,14 +119,6 @@ def loading(
     keep_ids: bool = False,
 ) -> dict[str, Any]:
     """Return the arguments of `load` that the options stand for."""
-    for name, value, allowed in (
-        ("--kind", kind, (None, "vectors", "images", "sequences")),
-        ("--task", task, ("auto", "binary", "multiclass", "regression")),
-        ("--missing", missing, ("fill", "drop", "error")),
-    ):
-        if value not in allowed:
-            words = [word for word in allowed if word]
-            raise InputError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {value!r}")
     return {
         "target": _position(target),
         "classes": None if classes is None else [part.strip() for part in classes.split(",") if part.strip()],

@@ -19,6 +19,7 @@ from wideproof.cli.options import (
     Task,
     find_data,
     kind_for,
+    one_of,
     print_json,
 )
 from wideproof.cli.watching import watching
@@ -50,7 +51,7 @@ def plan_command(
     ] = "softplus,tanh,erf,gelu",
     depths: Annotated[str, typer.Option(help="Numbers of hidden layers to try.")] = "1,2,3,6",
     target_loss: Annotated[float, typer.Option(help="Predict the steps to this squared loss (half the sum).")] = 1e-6,
-    by: Annotated[str, typer.Option(help="Order of the table: steps or condition.")] = "steps",
+    by: Annotated[str, one_of("steps", "condition", says="Order of the table: steps or condition.")] = "steps",
     top: Annotated[int, typer.Option(help="Rows of the table; 0 shows all.")] = 12,
     seed: Annotated[int, typer.Option(help="Seed of the networks drawn to find the width.")] = 0,
     plot: Annotated[
@@ -69,8 +70,6 @@ def plan_command(
     from wideproof.planning import MOST_ROWS, plan
     from wideproof.report import condition_figure, plan_summary, require_figure_path, save_figure, show_plan
 
-    if by not in ("steps", "condition"):
-        raise InputError(f"--by must be steps or condition, got {by!r}")
     if top < 0:
         raise InputError(f"--top must be a number of rows >= 0, got {top}")
     if plot is not None:

@@ -33,6 +33,7 @@ from wideproof.cli.options import (
     find_problem,
     network_option,
     number_or_word,
+    one_of,
     print_json,
 )
 from wideproof.cli.watching import watching
@@ -70,9 +71,11 @@ def train_command(
     target_loss: Annotated[float | None, typer.Option(help="Stop at this loss.")] = None,
     zero_error: Annotated[bool, typer.Option("--zero-error", help="Stop at zero training error.")] = False,
     batch: Annotated[int | None, typer.Option(help="Minibatch size: SGD instead of gradient descent.")] = None,
-    optimizer: Annotated[str, typer.Option(help="The optimizer: plain, momentum, nesterov or adam.")] = "plain",
+    optimizer: Annotated[
+        str, one_of("plain", "momentum", "nesterov", "adam", says="The optimizer: plain, momentum, nesterov or adam.")
+    ] = "plain",
     seed: Annotated[int, typer.Option(help="Seed of the initial weights and the minibatches.")] = 0,
-    precision: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
+    precision: Annotated[str, one_of("float64", "float32", says="float64 or float32.")] = "float64",
     record_every: Annotated[
         int, typer.Option(help="Record every so many steps. 0 records the first 1024, then fewer and fewer.")
     ] = 0,
