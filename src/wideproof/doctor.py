@@ -24,6 +24,7 @@ from jax import lax
 from threadpoolctl import threadpool_info
 
 from wideproof import machine, programs
+from wideproof.answers import Answer
 from wideproof.kernels.cholesky import factor
 from wideproof.networks import ACTIVATIONS
 from wideproof.precision import double
@@ -93,6 +94,11 @@ class Examination:
     def wrong(self) -> tuple[Finding, ...]:
         """The findings that are wrong."""
         return tuple(found for found in self.findings if not found.right)
+
+    @property
+    def answer(self) -> Answer:
+        """Whether this machine computes correctly."""
+        return Answer.of(not self.wrong)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""

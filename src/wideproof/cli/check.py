@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wideproof.answers import Answer
 from wideproof.cli.options import Json, one_of, print_json
 from wideproof.cli.watching import watching
 from wideproof.errors import InputError
@@ -135,7 +136,7 @@ def errata_command(
         print_json(rows)
     else:
         console.print(f"{sum(row['decided'] for row in rows)} of {len(rows)} decided by measurement")
-    raise typer.Exit(0 if decided else 1)
+    raise typer.Exit(Answer.of(decided).exit_code)
 
 
 def cite_command(

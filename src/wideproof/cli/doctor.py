@@ -21,7 +21,7 @@ def doctor_command(json: Json = False) -> None:
     found = examine()
     if json:
         print_json(found.as_dict())
-        raise typer.Exit(1 if found.wrong else 0)
+        raise typer.Exit(found.answer.exit_code)
     console = Console(highlight=False, soft_wrap=True)
     title = "Largest errors, in units in the last place"
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
@@ -41,5 +41,6 @@ def doctor_command(json: Json = False) -> None:
         )
     if found.wrong:
         console.print("Do not trust results of this machine: use another version of jaxlib, NumPy or SciPy.")
-        raise typer.Exit(1)
-    console.print("All is right.")
+    else:
+        console.print("All is right.")
+    raise typer.Exit(found.answer.exit_code)

@@ -32,7 +32,7 @@ def part_command(study: Study, folder: Path, part: str, threads: int | None, jso
             typer.echo(f"failed at {chosen}: {outcome.error}")
         counts = f"{done.done} tasks done, {done.kept} kept from before, {len(done.failed)} failed"
         typer.echo(f"part {part} of {study.name}: {counts}, {done.seconds:.1f} s")
-    raise typer.Exit(1 if done.failed else 0)
+    raise typer.Exit(done.answer.exit_code)
 
 
 def slurm_command(

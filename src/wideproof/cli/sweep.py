@@ -85,7 +85,7 @@ def sweep_command(
         print_json(_plain(done))
     else:
         _show(console, done, page)
-    raise typer.Exit(1 if done.failed else 0)
+    raise typer.Exit(done.answer.exit_code)
 
 
 def _require_one_way(

@@ -11,6 +11,7 @@ from pathlib import Path
 import jax
 import xarray as xr
 
+from wideproof.answers import Answer
 from wideproof.errors import InputError
 from wideproof.progress import Progress, Watch
 from wideproof.resources import cores
@@ -31,6 +32,11 @@ class Sweep:
     done: int
     failed: tuple[Outcome, ...]
     seconds: float
+
+    @property
+    def answer(self) -> Answer:
+        """Whether every task was done."""
+        return Answer.of(not self.failed)
 
 
 def sweep(
@@ -78,6 +84,11 @@ class Part:
     done: int
     failed: tuple[Outcome, ...]
     seconds: float
+
+    @property
+    def answer(self) -> Answer:
+        """Whether every task was done."""
+        return Answer.of(not self.failed)
 
 
 def sweep_part(
