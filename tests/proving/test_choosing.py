@@ -120,3 +120,9 @@ def test_thousands_of_rows_have_a_narrower_network(rows, outputs, width):
     y = np.zeros((rows, outputs) if outputs > 1 else rows)
     candidate = Candidate("fully-connected", "erf", 1, "")
     assert choosing._width(Dataset(x, y, "regression"), candidate) == width
+
+
+def test_one_row_has_a_choice_and_no_estimate():
+    found = wp.choose(Dataset(np.array([[0.3, 2.0]]), np.array([1.5]), "regression"))
+    assert found.estimate is None
+    assert found.network is not None

@@ -248,7 +248,7 @@ def rank(looked: Sequence[Looked], needed: float = PROVABLE, fast: bool = False)
     provable = [one for one in looked if one.smallest >= needed] or [max(looked, key=condition)]
     most = max((one.estimate.value - one.estimate.error for one in provable if one.estimate), default=-math.inf)
     near = [one for one in provable if fast or one.estimate is None or one.estimate.value >= most]
-    best = max(near or provable, key=condition)  # the estimate of a single row is no number
+    best = max(near, key=condition)
     return [best, *sorted((one for one in looked if one is not best), key=condition, reverse=True)]
 
 
@@ -375,7 +375,9 @@ def _measured(one: Candidate, data: AnyDataset, rows: int, lean: bool) -> Looked
     left = leave_out(matrix, groups)
     if left is None:
         return Looked(one, 0.0, float(np.trace(matrix)), None)
-    estimate, smallest = score(data, left.outputs[groups.place].reshape(data.y.shape)), left.smallest
+    smallest, estimate = left.smallest, None
+    if groups.n > 1:  # with one input left out nothing is known
+        estimate = score(data, left.outputs[groups.place].reshape(data.y.shape))
     if lean and part is not None:
         alone = leave_out(part, groups)
         smallest = 0.0 if alone is None else READ_OUT * alone.smallest
