@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -114,7 +114,7 @@ class ConjugateGradients:
     ridge: float
     tolerance: float
     most: int
-    rough: Product | None = field(default=None)
+    rough: Product | None = None
 
     def begin(self, y: np.ndarray) -> Iterate:
         """Return the Nyström answer and its residual."""
@@ -177,16 +177,6 @@ class ConjugateGradients:
         residual = y - self.product(beta) - self.ridge * beta
         nothing = np.zeros_like(y)
         return Iterate(beta, residual, nothing, residual, nothing, np.ones(y.shape[1]), step, 0, rough)
-
-
-def solve_iteratively(
-    product: Product, approximation: Approximation, ridge: float, y: np.ndarray, tolerance: float, most: int
-) -> Solved:
-    """Take at most `most` conjugate-gradient steps from the Nyström answer."""
-    require_ridge(ridge)
-    found = ConjugateGradients(product, approximation, ridge, tolerance, most)
-    last = found.solve(y)
-    return Solved(last.beta, last.step, found.error(last.residual))
 
 
 def require_ridge(ridge: float) -> None:
