@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 
 from wideproof.papers import Measured, examine, joined, save_study, statements, stored
+from wideproof.progress import Progress
 from wideproof.report import study_markdown
 from wideproof.storage import write_bytes
 
@@ -33,7 +34,8 @@ def measure(folder: Path, seed: int) -> None:
     if path.exists():
         return
 
-    def say(one: Measured) -> None:
+    def say(now: Progress) -> None:
+        one: Measured = now.latest
         print(f"seed {seed}: {one.check.outcome} {one.statement.name}, {one.seconds:.1f} s", flush=True)
 
     found = examine(statements(), "standard", seed, say)

@@ -30,9 +30,9 @@ IMAGES = ConvResidual(2, 16, 8, 5, filter_size=9, activation=ROUND, c_res=2 / 3)
 
 
 def test_geometric_sums():
-    np.testing.assert_allclose(smooth.geometric(6.0, [0, 1, 2, 3]), [0, 1, 7, 43])
-    np.testing.assert_allclose(smooth.geometric(0.5, [1, 2, 3]), [1, 1.5, 1.75])
-    np.testing.assert_allclose(smooth.geometric(1.0, [1, 4]), [1, 4])
+    np.testing.assert_allclose(smooth.geometric(6.0, np.array([0, 1, 2, 3])), [0, 1, 7, 43])
+    np.testing.assert_allclose(smooth.geometric(0.5, np.array([1, 2, 3])), [1, 1.5, 1.75])
+    np.testing.assert_allclose(smooth.geometric(1.0, np.array([1, 4])), [1, 4])
 
 
 def test_features_of_fully_connected_layers():
@@ -97,9 +97,8 @@ def test_the_whole_way_of_the_weights():
 def test_what_moves_are_divided_by():
     moved = smooth.tracked_movement({"W": np.diag([4.0, 6.0])}, {"W": np.diag([1.0, 2.0])}, 25)
     assert moved == {"W": 1.0}
-    np.testing.assert_allclose(
-        smooth.second_order_change([[1.0], [8.0], [2.0]], [[3.0], [4.0], [9.0]], 0.5), [[5.5], [-8.0]]
-    )
+    outputs, first_order = np.array([[1.0], [8.0], [2.0]]), np.array([[3.0], [4.0], [9.0]])
+    np.testing.assert_allclose(smooth.second_order_change(outputs, first_order, 0.5), [[5.5], [-8.0]])
 
 
 def test_descent_coefficients_and_upper_ratios():

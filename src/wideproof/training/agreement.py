@@ -87,7 +87,11 @@ def _reference(
     """Return loss, sum of the slopes' sizes, size of the outputs, gradients, and sums of absolute values in them."""
     params = {**fixed, **trained}
     line = linearize(network, params, x, tuple(trained))
-    outputs, score = jax.vjp(network.scored, line.outputs)
+
+    def scored(outputs: Array) -> Array:
+        return network.scored(outputs)
+
+    outputs, score = jax.vjp(scored, line.outputs)
     goal = network.scored(targets)
     objective = recipe.objective
     slope = objective.cotangent(outputs, goal)

@@ -185,11 +185,14 @@ def _chunk(
     objective, stochastic = recipe.objective, recipe.batch is not None
     every_step = recipe.record_every == 1 and not stochastic
 
+    def scored(outputs: Array) -> Array:
+        return network.scored(outputs)
+
     def batch_gradient(
         params: dict[str, Array], x: Array, targets: Array, scale: float
     ) -> tuple[Array, dict[str, Array]]:
         line = linearize(network, params, x)
-        outputs, score = jax.vjp(network.scored, line.outputs)
+        outputs, score = jax.vjp(scored, line.outputs)
         slope = objective.cotangent(outputs, network.scored(targets))
         return outputs, gradient(network, params, line, score(scale * slope if scale != 1 else slope)[0])
 
