@@ -10,7 +10,8 @@ from wideproof.data.repeats import distinct
 from wideproof.errors import InputError
 from wideproof.planning.candidates import Candidate
 from wideproof.proving import choosing
-from wideproof.proving.choosing import Looked, choose, rank
+from wideproof.proving.choosing import choose
+from wideproof.proving.looking import Looked, rank
 from wideproof.proving.estimates import Estimate
 
 # pyright: reportArgumentType=false

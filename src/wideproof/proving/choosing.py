@@ -15,26 +15,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from wideproof.certificates import DENSE, scale_needed
-from wideproof.data import PAPERS_NEED, AnyDataset, Dataset, Distinct, distinct, merges, parse_steps, prepare
+from wideproof.data import PAPERS_NEED, AnyDataset, Distinct, distinct, parse_steps, prepare
 from wideproof.errors import InputError
-from wideproof.kernels import closed_gram, has_closed_gram, limit_gram
 from wideproof.networks import NETWORKS, FullyConnected, Network
 from wideproof.networks.starts import POSITIVE, written
 from wideproof.planning import Candidate, kind_of
-from wideproof.progress import Progress, Watch
-from wideproof.proving.estimates import Estimate, leave_out, score
-from wideproof.resources import cores
-from wideproof.threads import one_blas_thread
+from wideproof.progress import Watch
+from wideproof.proving.estimates import Estimate
+from wideproof.proving.looking import LEAST_WIDTH, PROVABLE, Looked, look, rank
 
 SPHERES = tuple(f"{first},sphere({r})" for first in ("standardize", "whiten") for r in (4, 8, 16))
 SHARPER = ("standardize,sphere(32)", "whiten,sphere(64)", "standardize,lift,sphere(2)", "whiten,lift,sphere(4)")
@@ -49,40 +44,13 @@ FOLDS = {
     ),
     "sequences": (Candidate("elman-rnn", None, 1, "standardize,pad"), Candidate("elman-rnn", None, 1, "pad")),
 }
-LOOKED_AT = 1000  # distinct rows that candidates are compared on
-READ_OUT = 0.2  # of the smallest eigenvalue of the read-out, what to expect at finite width
-PROVABLE = 1e-5  # smallest eigenvalue at which a certificate is expected
 GOOD = 0.9  # with an estimate below this the other families are tried too, where that is cheap
 SMALL = 250
-LEAST_WIDTH, MOST_WEIGHTS = 256, 2**26
+MOST_WEIGHTS = 2**26
 NARROW, LARGEST = 2048, 10**9  # the width where a wide read-out would take more than so many numbers, 8 GB
 MOST_STEPS = 8192  # where every step is going to be followed
 ROOM = 2.0  # of the smallest scale of the positive start with a proof, where the proven rate is next to nothing
 OPERATIONS, PER_UNIT = 1e11, 500  # of training, about; an activation with its slope costs as much as so many products
-
-
-@dataclass(frozen=True, eq=False)
-class Looked:
-    """A candidate and what its Gram matrix says: ends of the spectrum at infinite width, and the estimate.
-
-    Where a certificate will see the part of the read-out only, `smallest` is a share of that part's: a network of
-    finite width has less of it.
-    """
-
-    candidate: Candidate
-    smallest: float
-    largest: float
-    estimate: Estimate | None
-
-    @property
-    def turns(self) -> float:
-        """How many steps the slowest part of the error takes to shrink e times, before training changes that."""
-        return self.largest / self.smallest if self.smallest > 0 else math.inf
-
-    @property
-    def provable(self) -> bool:
-        """Whether a certificate is to be expected."""
-        return self.smallest >= PROVABLE
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,13 +150,13 @@ def choose(
     ready: dict[str, AnyDataset] = {}
     if avoid:  # what looked best was not provable: now more is asked for, of all there is
         first, later = [one for one in (*first, *later) if _cheap(one, groups)], []
-    looked = _look(data, [one for one in first if one.preparation not in avoid], ready, notes, progress)
+    looked = look(data, [one for one in first if one.preparation not in avoid], ready, notes, progress)
     good = any(one.provable and (one.estimate is None or one.estimate.value >= GOOD) for one in looked)
     if not good:
         rest = [one for one in later if one.preparation not in avoid and (_cheap(one, groups) or not looked)]
         if any(one.provable for one in looked):  # then sharper preparations are not needed
             rest = [one for one in rest if one.preparation not in SHARPER]
-        looked += _look(data, rest, ready, notes, progress)
+        looked += look(data, rest, ready, notes, progress)
     if not looked:
         raise InputError(notes[-1] if notes else f"no network is known for '{data.name}': choose one with `network`")
     best, *others = rank(looked, PROVABLE * 10 ** len(avoid), fast)
@@ -233,29 +201,6 @@ def scaled(data: AnyDataset, steps: str) -> AnyDataset:
     """
     real = data.task == "regression" and bool((np.ptp(data.y, axis=0) > 0).all())
     return prepare(data, "scale_targets") if real and steps == "auto" else data
-
-
-def rank(looked: Sequence[Looked], needed: float = PROVABLE, fast: bool = False) -> list[Looked]:
-    """Sort: the `needed` eigenvalue first, then the best estimate, within a standard error the best condition.
-
-    With `fast` the estimate does not count.
-    """
-
-    def condition(one: Looked) -> float:
-        wide = _radius(one) / (4 if fast else 8)
-        return one.smallest / one.largest / (1 + wide**2) if one.largest > 0 else 0.0
-
-    provable = [one for one in looked if one.smallest >= needed] or [max(looked, key=condition)]
-    most = max((one.estimate.value - one.estimate.error for one in provable if one.estimate), default=-math.inf)
-    near = [one for one in provable if fast or one.estimate is None or one.estimate.value >= most]
-    best = max(near, key=condition)
-    return [best, *sorted((one for one in looked if one is not best), key=condition, reverse=True)]
-
-
-def _radius(one: Looked) -> float:
-    """Return the radius of the sphere: the larger it is, the more training takes from the smallest eigenvalue."""
-    found = re.search(r"sphere\(([\d.]+)\)", one.candidate.preparation)
-    return float(found[1]) if found else 1.0
 
 
 def _require_options(network: str, given: dict[str, Any], activation: str | None) -> None:
@@ -306,91 +251,6 @@ def _candidates(
 
 def _cheap(one: Candidate, groups: Distinct) -> bool:
     return one.network == "fully-connected" or (groups.n <= SMALL and groups.y.size <= DENSE)
-
-
-def _look(
-    data: AnyDataset,
-    candidates: Sequence[Candidate],
-    prepared: dict[str, AnyDataset],
-    notes: list[str],
-    progress: Watch | None,
-) -> list[Looked]:
-    """Look at candidates, those in closed form side by side; what was `prepared` for one serves the others.
-
-    BLAS has one thread: matrices have at most a thousand rows, and where a machine has less to give than it has cores,
-    threads that wait for each other took ten times as long.
-    """
-    part = _part(data)
-    lean = distinct(data).y.size > DENSE
-    waiting: list[tuple[Candidate, Callable[[], Looked]]] = []
-    with one_blas_thread(), ThreadPoolExecutor(cores()) as pool:
-        for one in candidates:
-            try:
-                ready = prepared[one.preparation] = prepared.get(one.preparation) or _prepared(data, one.preparation)
-            except InputError as error:  # a row of zeros has no direction
-                notes.append(f"left out {one.preparation}: {error}")
-                continue
-            if merges(data, ready):
-                notes.append(
-                    f"`{one.preparation}` makes different rows of '{data.name}' equal, so a proof would be about the "
-                    "preparation: leave `prepare` out, or end it with sphere"
-                )
-                continue
-            if one.network in NETWORKS and len(candidates) == 1 and kind_of(data) != "vectors":
-                waiting.append((one, partial(Looked, one, PROVABLE, 0.0, None)))
-                continue
-            look = partial(_measured, one, ready.take(part) if part is not None else ready, data.n, lean)
-            waiting.append((one, pool.submit(look).result if _closed(one, ready) else look))
-        found = []
-        for done, (one, look) in enumerate(waiting):
-            if progress is not None:
-                progress(Progress("choosing", done, len(candidates), str(one)))
-            found.append(look())
-        return found
-
-
-def _closed(one: Candidate, data: AnyDataset) -> bool:
-    network = one.build(data, LEAST_WIDTH)
-    return isinstance(network, FullyConnected) and has_closed_gram(network)
-
-
-def _part(data: AnyDataset) -> np.ndarray | None:
-    """Return the rows of some distinct inputs where there are more than candidates are compared on."""
-    groups = distinct(data)
-    if groups.n <= LOOKED_AT:
-        return None
-    chosen = np.random.default_rng(0).permutation(groups.n)[:LOOKED_AT]
-    return np.flatnonzero(np.isin(groups.place, chosen))
-
-
-def _measured(one: Candidate, data: AnyDataset, rows: int, lean: bool) -> Looked:
-    groups = distinct(data)
-    network = one.build(data, LEAST_WIDTH)
-    if isinstance(network, FullyConnected) and has_closed_gram(network):
-        part, matrix = closed_gram(network, groups.x)
-    else:
-        part, matrix = None, np.asarray(limit_gram(network, groups.x).matrix, np.float64)
-    if not isinstance(data, Dataset):
-        return Looked(one, *_ends(matrix), None)
-    left = leave_out(matrix, groups)
-    if left is None:
-        return Looked(one, 0.0, float(np.trace(matrix)), None)
-    smallest, estimate = left.smallest, None
-    if groups.n > 1:  # with one input left out nothing is known
-        estimate = score(data, left.outputs[groups.place].reshape(data.y.shape))
-    if lean and part is not None:
-        alone = leave_out(part, groups)
-        smallest = 0.0 if alone is None else READ_OUT * alone.smallest
-    return Looked(one, smallest, left.largest * rows / data.n, estimate)
-
-
-def _ends(matrix: np.ndarray) -> tuple[float, float]:
-    values = np.linalg.eigvalsh(matrix)
-    return float(values[0]), float(values[-1])
-
-
-def _prepared(data: AnyDataset, steps: str) -> AnyDataset:
-    return prepare(data, steps) if steps else data
 
 
 def _width(data: AnyDataset, candidate: Candidate) -> int:

@@ -12,10 +12,10 @@ import numpy as np
 from wideproof.data import AnyDataset
 from wideproof.errors import InputError
 from wideproof.precision import double
+from wideproof.training.layout import arrays, gather, limits_for
 from wideproof.training.loop import Status, compiled, record_shapes, static_part
 from wideproof.training.recording import DENSE, capacity_for, read
 from wideproof.training.run import Run
-from wideproof.training.train import arrays, gather, limits_for
 
 MOST_KEPT = 100_000
 
