@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import Annotated
 
@@ -27,16 +26,14 @@ def follow_command(
     rounding; for SGD with the run's very batches. Exit code 0 if something is proved, 2 if not.
     """
     from wideproof.proving import follow
+    from wideproof.report import followed_text
     from wideproof.training import Run
 
     place = out or folder.with_name(f"{folder.name}-certificate")
-
     with watching(quiet or json, lines=True) as progress:
         found = follow(Run.load(folder), place, sharp=sharp, progress=progress)
     if json:
         print_json(found.to_dict())
     else:
-        typer.echo(textwrap.fill(str(found), 100, break_on_hyphens=False))
-        if found.verdict is not None:
-            typer.echo(f"\nverify again  wideproof verify {place}")
+        typer.echo(followed_text(found))
     raise typer.Exit(found.answer.exit_code)

@@ -101,13 +101,13 @@ def gram_command(
     from wideproof import processes as job
     from wideproof.planning import GramSettings, study_gram
     from wideproof.report import (
+        gram_figure,
         gram_summary,
         require_figure_path,
         require_gram_path,
         save_figure,
-        save_gram,
+        save_gram_study,
         show_gram,
-        spectrum_figure,
     )
     from wideproof.storage import number_of_bytes
 
@@ -135,18 +135,12 @@ def gram_command(
     job.leave()
     if not speaks:
         raise typer.Exit(found.answer.exit_code)
-    described = gram_summary(found)
     if save is not None:
-        about = {key: described[key] for key in ("data", "network", "infinite", "seed", "spectrum")}
-        save_gram(save, found.gram, found.spectrum, about)
+        save_gram_study(save, found)
     if plot is not None:
-        title = f"{data.name}, n = {data.n}: {model.name}, {found.where}"
-        drawn = spectrum_figure(
-            found.spectrum, layers=found.layers, course=found.course, target_loss=target_loss, title=title
-        )
-        save_figure(drawn, plot)
+        save_figure(gram_figure(found), plot)
     if json:
-        print_json(described)
+        print_json(gram_summary(found))
     else:
         console = Console(highlight=False)
         show_gram(console, found, quiet)

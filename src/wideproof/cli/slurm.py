@@ -17,21 +17,14 @@ if TYPE_CHECKING:
 
 def part_command(study: Study, folder: Path, part: str, threads: int | None, json: bool) -> None:
     """Carry out one part of a sweep, say what came of it, and end with its exit code."""
+    from wideproof.report import part_summary, part_text
     from wideproof.sweeps import sweep_part
 
     found = re.fullmatch(r"(\d+)/(\d+)", part)
     if found is None:
         raise InputError(f"--part is one of several, as in 3/10, got {part!r}")
     done = sweep_part(study, folder, int(found[1]), int(found[2]), threads=threads)
-    if json:
-        failed = [one.error for one in done.failed]
-        print_json({"part": part, "kept": done.kept, "done": done.done, "failed": failed, "seconds": done.seconds})
-    else:
-        for outcome in done.failed:
-            chosen = ", ".join(f"{k} {v}" for k, v in outcome.task.chosen)
-            typer.echo(f"failed at {chosen}: {outcome.error}")
-        counts = f"{done.done} tasks done, {done.kept} kept from before, {len(done.failed)} failed"
-        typer.echo(f"part {part} of {study.name}: {counts}, {done.seconds:.1f} s")
+    print_json(part_summary(done, part)) if json else typer.echo(part_text(done, part, study.name))
     raise typer.Exit(done.answer.exit_code)
 
 

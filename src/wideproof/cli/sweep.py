@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from wideproof.cli.watching import watching
 from wideproof.errors import InputError
 
 if TYPE_CHECKING:
-    from wideproof.sweeps import Exponent, Figure, Study, Sweep
+    from wideproof.sweeps import Study
 
 MANY = 10_000  # tasks; more must be asked for
 
@@ -51,7 +51,7 @@ def sweep_command(
     """
     from rich.console import Console
 
-    from wideproof.report import save_sweep_page
+    from wideproof.report import save_sweep_page, sweep_summary, sweep_table, sweep_text
     from wideproof.sweeps import bundled, read_study, sweep
 
     console = Console(highlight=False)
@@ -82,9 +82,11 @@ def sweep_command(
             raise typer.Exit(2) from None
     page = save_sweep_page(done)
     if json:
-        print_json(_plain(done))
+        print_json(sweep_summary(done))
     else:
-        _show(console, done, page)
+        if (table := sweep_table(done)) is not None:
+            console.print(table)
+        typer.echo(sweep_text(done, page))
     raise typer.Exit(done.answer.exit_code)
 
 
@@ -116,85 +118,11 @@ def _refuse(study: Study) -> None:
     """Say how many tasks there are and how long they would take, from one that is timed."""
     import time
 
+    from wideproof.report import too_many
     from wideproof.sweeps import execute, first_task
 
     task = first_task(study)
     execute(task)  # compiles
     began = time.perf_counter()
     execute(task)
-    seconds = (time.perf_counter() - began) * study.count
-    raise InputError(
-        f"{study.name} has {study.count:,} tasks; the first takes {seconds / study.count:.2g} s, so all would take "
-        f"about {_duration(seconds)} one after another: give --yes to run them, or shorten the axes"
-    )
-
-
-def _duration(seconds: float) -> str:
-    """Return a length of time in its natural unit.
-
-    >>> _duration(7200)
-    '2 hours'
-    """
-    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} seconds"
-
-
-def _exponents(done: Sweep) -> list[tuple[Figure, Exponent]]:
-    """Return every exponent that the study's figures ask for."""
-    from wideproof.sweeps import fitted
-
-    return [(wanted, one) for wanted in done.study.figures for one in fitted(done.results, wanted)]
-
-
-def _quantity(wanted: Figure) -> str:
-    return f"{wanted.y} needed" if wanted.kind == "threshold" else wanted.quantity
-
-
-def _plain(done: Sweep) -> dict[str, Any]:
-    exponents = [
-        {
-            "quantity": _quantity(wanted), "axis": wanted.x, "where": one.where,
-            "kind": "factor" if wanted.kind == "factor" else "exponent", "value": one.value,
-            "interval": [one.low, one.high] if one.interval else None, "predicted": wanted.printed_at(one.where),
-            "left_out": list(one.left_out),
-        }
-        for wanted, one in _exponents(done)
-    ]  # fmt: skip
-    return {
-        "study": done.study.name, "folder": str(done.folder), "tasks": done.study.count, "kept": done.kept,
-        "done": done.done, "failed": [one.error for one in done.failed], "seconds": done.seconds,
-        "exponents": exponents,
-    }  # fmt: skip
-
-
-def _show(console: Any, done: Sweep, page: Path) -> None:
-    from rich.table import Table
-
-    rows = []
-    for wanted, one in _exponents(done):
-        predicted = wanted.printed_at(one.where)
-        rows.append({
-            "quantity": _quantity(wanted), "against": wanted.x, "where": one.label,
-            "exponent": f"{one.value:.2f}" + (" per unit" if wanted.kind == "factor" else ""),
-            "95 % interval": one.interval, "predicted": "" if predicted is None else f"{predicted:g}",
-            "left out": ", ".join(f"{value:g}" for value in one.left_out),
-        })  # fmt: skip
-    if rows:
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        columns = [name for name in rows[0] if any(row[name] for row in rows)]
-        for name in columns:
-            table.add_column(name, overflow="fold")
-        for row in rows:
-            table.add_row(*(row[name] for name in columns))
-        console.print(table)
-    for outcome in done.failed[:5]:
-        chosen = ", ".join(f"{k} {v}" for k, v in outcome.task.chosen)
-        console.print(f"failed at {chosen}: {outcome.error}", markup=False, soft_wrap=True)
-    console.print(
-        f"\n{done.done} tasks done, {done.kept} kept from before, {len(done.failed)} failed, {done.seconds:.1f} s; "
-        f"results in {done.folder}, report in {page}",
-        markup=False,
-        soft_wrap=True,
-    )
+    raise InputError(too_many(study, time.perf_counter() - began))

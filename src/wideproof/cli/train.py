@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -106,7 +104,7 @@ def train_command(
     folder = out or new_name(Path("runs"), f"{data.name.partition(':')[0]}-{network}")
     _check_plot(plot)
     if not (quiet or json):
-        _say(f"{data}\n{model}")
+        typer.echo(f"{data}\n{model}")
     with watching(quiet or json) as progress:
         run = train(model, data, recipe, folder=folder, checkpoint_seconds=checkpoint_seconds, progress=progress)
     _finish(run, folder, plot, json, quiet)
@@ -142,48 +140,17 @@ def show_command(
 
 
 def _finish(run: Run, folder: Path, plot: Path | None, json: bool, quiet: bool) -> None:
-    from wideproof.report import curve, loss_figure, save_figure
+    from wideproof.report import loss_figure, run_summary, run_text, save_figure
     from wideproof.training import Status
 
     if plot is not None and len(run.steps):
         save_figure(loss_figure(run), plot)
     if json:
-        print_json(summary(run, folder))
+        print_json(run_summary(run, folder))
     else:
-        if not quiet and len(run.steps):
-            _say(f"training loss against step\n{curve(run.steps, run.records['loss'])}")
-        _say(_verdict(run))
-        if run.advice:
-            _say(run.advice)
-        if run.status is Status.RUNNING:
-            _say(f"resume it with: wideproof resume {shlex.quote(str(folder))}")
-        else:
-            _say(f"saved in {folder}" + (f", curve in {plot}" if plot else ""))
+        typer.echo(run_text(run, folder, plot=plot, drawn=not quiet))
     interrupted = run.status is Status.RUNNING
     raise typer.Exit(2 if interrupted else 1 if run.succeeded is Answer.FAILS else 0)
-
-
-def _verdict(run: Run) -> str:
-    error = "" if math.isnan(run.error) else f", training error {run.error:.4g}"
-    rate = f", {run.step / run.seconds:.0f} steps/s" if run.seconds > 0 and run.step else ""
-    return (
-        f"{run.ending} at step {run.step}: loss {run.loss:.4g}{error} "
-        f"(step size {run.step_size:.4g}, {run.seconds:.1f} s{rate})"
-    )
-
-
-def summary(run: Run, folder: Path) -> dict[str, Any]:
-    """Return what `--json` prints of a run."""
-    from wideproof.networks import to_config
-
-    return {
-        "folder": str(folder), "ending": run.ending, "status": run.status.name, "succeeded": run.succeeded.truth,
-        "step": run.step, "loss": run.loss, "error": run.error, "step_size": run.step_size, "seconds": run.seconds,
-        "advice": run.advice, "network": to_config(run.network), "recipe": run.recipe.to_config(),
-        "data": {"name": run.data.name, "n": run.data.n, "digest": run.data.digest,
-                 "preparation": [str(step) for step in run.data.preparation]},
-        "history": {"step": run.steps.tolist(), "loss": run.records["loss"].tolist() if len(run.steps) else []},
-    }  # fmt: skip
 
 
 def _check_plot(plot: Path | None) -> None:
@@ -199,7 +166,3 @@ def new_name(parent: Path, stem: str) -> Path:
     while (parent / f"{stem}-{number}").exists():
         number += 1
     return parent / f"{stem}-{number}"
-
-
-def _say(text: str) -> None:
-    typer.echo(text)

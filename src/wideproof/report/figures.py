@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from wideproof.kernels import Prediction, Spectrum
-    from wideproof.planning import Plan
+    from wideproof.planning import GramStudy, Plan
 
 _INK, _SECOND = "#1f4e79", "#b5541c"
 # Told apart by colour-blind readers too (Okabe and Ito), dark enough for thin lines.
@@ -97,6 +97,23 @@ def spectrum_figure(
     if title:
         figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     return figure
+
+
+def gram_figure(found: GramStudy) -> Figure:
+    """Draw the spectrum of a Gram matrix that was studied, its parts, and the loss that it predicts.
+
+    Parameters
+    ----------
+    found
+        With all eigenvalues.
+    """
+    return spectrum_figure(
+        found.spectrum,
+        layers=found.layers,
+        course=found.course,
+        target_loss=found.settings.target_loss,
+        title=f"{found.data.name}, n = {found.data.n}: {found.network.name}, {found.where}",
+    )
 
 
 def condition_figure(plan: Plan) -> Figure:

@@ -7,13 +7,17 @@ import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wideproof.errors import InputError
 from wideproof.kernels import Gram, Spectrum
+from wideproof.report.gram_terminal import gram_summary
 from wideproof.storage import new_folder, whole_file
+
+if TYPE_CHECKING:
+    from wideproof.planning import GramStudy
 
 SUFFIXES = (".npz", ".zarr")
 
@@ -57,6 +61,21 @@ def save_gram(
         with whole_file(path) as file:
             np.savez(file, allow_pickle=False, metadata=np.array(json.dumps(about)), **arrays)
     return path
+
+
+def save_gram_study(path: str | Path, found: GramStudy) -> Path:
+    """Write a Gram matrix that was studied, with its data, network, seed and spectrum.
+
+    Parameters
+    ----------
+    path
+        A new `.npz` or `.zarr`.
+    found
+        What `study_gram` returned.
+    """
+    described = gram_summary(found)
+    about = {key: described[key] for key in ("data", "network", "infinite", "seed", "spectrum")}
+    return save_gram(path, found.gram, found.spectrum, about)
 
 
 def require_gram_path(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from wideproof.report.html import REPORT
 from wideproof.report.terminal import curve
 
 if TYPE_CHECKING:
-    from wideproof.proving import Proof
+    from wideproof.proving import Followed, Proof
 
 COLUMNS = 100
 LISTED = 10  # contradicting rows that are named
@@ -46,6 +47,20 @@ def proof_text(proof: Proof) -> str:
         again = [f"verify again  {line}" for line in words.commands(proof)[:1]]
         parts.append("\n".join([f"report        {proof.folder / REPORT}", *again]))
     return "\n\n".join(parts)
+
+
+def followed_text(found: Followed) -> str:
+    """Return what is proved of a training run, and the command that verifies it again.
+
+    Parameters
+    ----------
+    found
+        What `follow` returned.
+    """
+    said = _wrapped(str(found))
+    if found.verdict is None or found.folder is None:
+        return said
+    return f"{said}\n\nverify again  wideproof verify {shlex.quote(str(found.folder))}"
 
 
 def _clashes(proof: Proof) -> str:

@@ -1,0 +1,117 @@
+"""What commands print, from a value: whole strings at a fixed width, and nothing lost in markup."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from wideproof.data import Dataset, audit
+from wideproof.papers import errata
+from wideproof.papers.check import at_most
+from wideproof.report import (
+    audit_view,
+    erratum_summary,
+    erratum_view,
+    part_summary,
+    part_text,
+    run_summary,
+    run_text,
+    too_many,
+)
+from wideproof.training import Status
+
+
+def printed(view, width=80, **options):
+    sink = io.StringIO()
+    Console(file=sink, width=width, color_system=None, highlight=False).print(view, **options)
+    return sink.getvalue()
+
+
+def test_an_audit_keeps_brackets():
+    x = np.array([[1.0, 0.0, 5.0], [0.0, 1.0, 5.0], [0.0, -1.0, 5.0]])
+    found = audit(Dataset(x, np.array([1.0, -1.0, 1.0]), "binary", name="a[bold]b"), margin="never")
+    text = printed(audit_view(found), 200)
+    assert "a[bold]b: 3 examples of 3, binary" in text
+    assert "constant columns   1: 2" in text
+    assert "Zero training loss is not ruled out by the data." in text
+
+
+def test_a_misprint_beside_its_measurements():
+    entry = replace(errata("du2019")[0], where="eq. [3]", printed="a [b]", right="c")
+    row = erratum_summary(entry, at_most("x", 3.0, 2.0), at_most("x", 1.0, 2.0), decided=True)
+    assert (row["paper"], row["where"], row["decided"]) == ("du2019", "eq. [3]", True)
+    lines = printed(erratum_view(row), 200).splitlines()
+    assert lines[0].endswith(", eq. [3]")
+    assert lines[1:5:2] == ["  printed  a [b]", "  right    c"]
+    assert "fails" in lines[2]
+    assert "holds" in lines[4]
+
+
+FAILED = SimpleNamespace(task=SimpleNamespace(chosen=(("width", 8), ("seed", 1))), error="too narrow")
+
+
+class Part(NamedTuple):
+    kept: int = 2
+    done: int = 3
+    failed: tuple[Any, ...] = (FAILED,)
+    seconds: float = 1.25
+
+
+def test_a_part_of_a_sweep():
+    assert part_text(Part(), "3/10", "depth").splitlines() == [
+        "failed at width 8, seed 1: too narrow",
+        "part 3/10 of depth: 3 tasks done, 2 kept from before, 1 failed, 1.2 s",
+    ]
+    assert part_summary(Part(), "3/10") == {
+        "part": "3/10", "kept": 2, "done": 3, "failed": ["too narrow"], "seconds": 1.25,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("each", "time"), [(0.002, "40 seconds"), (0.01, "3.33 minutes"), (1, "5.56 hours"), (60, "13.9 days")]
+)
+def test_how_long_a_sweep_would_take(each, time):
+    text = too_many(SimpleNamespace(name="depth", count=20_000), each)  # pyright: ignore[reportArgumentType]
+    assert "depth has 20,000 tasks" in text
+    assert f"about {time} one after another: give --yes" in text
+
+
+def a_run(**changes):
+    there = {
+        "steps": np.array([0, 1, 2]), "records": {"loss": np.array([1.0, 0.1, 0.01])}, "error": float("nan"),
+        "step": 2, "seconds": 0.5, "loss": 0.01, "step_size": 0.25, "advice": "", "ending": "reached the step limit",
+        "status": Status.LIMIT,
+    }  # fmt: skip
+    return SimpleNamespace(**there | changes)
+
+
+def test_a_run_that_ended():
+    folder, said = Path("my runs"), "reached the step limit at step 2: loss 0.01 (step size 0.25, 0.5 s, 4 steps/s)"
+    assert run_text(a_run(), folder, drawn=False).splitlines() == [said, "saved in my runs"]  # pyright: ignore[reportArgumentType]
+    drawn = run_text(a_run(), folder, plot=Path("a.svg")).splitlines()  # pyright: ignore[reportArgumentType]
+    assert drawn[0] == "training loss against step"
+    assert drawn[-2:] == [said, "saved in my runs, curve in a.svg"]
+
+
+def test_a_run_that_was_interrupted_says_how_it_goes_on():
+    run = a_run(status=Status.RUNNING, error=0.5, advice="wait", ending="interrupted", seconds=0.0)
+    assert run_text(run, Path("my runs"), drawn=False).splitlines() == [  # pyright: ignore[reportArgumentType]
+        "interrupted at step 2: loss 0.01, training error 0.5 (step size 0.25, 0.0 s)",
+        "wait",
+        "resume it with: wideproof resume 'my runs'",
+    ]
+
+
+def test_nothing_recorded_is_nothing_drawn(monkeypatch):
+    monkeypatch.setattr("wideproof.networks.to_config", lambda network: {})
+    run = a_run(
+        steps=np.array([]), records={}, network=None, succeeded=SimpleNamespace(truth=None),
+        recipe=SimpleNamespace(to_config=dict), data=SimpleNamespace(name="a", n=1, digest="", preparation=()),
+    )  # fmt: skip
+    assert "against step" not in run_text(run, Path("a"))  # pyright: ignore[reportArgumentType]
+    assert run_summary(run, Path("a"))["history"] == {"step": [], "loss": []}  # pyright: ignore[reportArgumentType]
