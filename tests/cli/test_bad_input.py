@@ -71,6 +71,18 @@ def test_a_bad_table(cli, tmp_path, rows, command, kind, patterns):
     assert listing(tmp_path) == before
 
 
+@pytest.mark.parametrize(
+    ("table", "where"),
+    [
+        ("a;b;y\n1,5;2.5;0\n2,5;3.5;1\n", r"line 2, column 0 \('a'\)"),
+        ("a;b;y\n1.5;2;0\n2,5;3;1\n", r"line 3, column 0 \('a'\)"),
+    ],
+)
+def test_decimal_commas_and_points_in_one_table(cli, tmp_path, table, where):
+    (tmp_path / "t.csv").write_text(table)
+    refused(cli("audit", "t.csv"), where, "with a decimal comma", "write all its numbers with decimal points, or all")
+
+
 def test_an_empty_file(cli, tmp_path):
     (tmp_path / "t.csv").write_text("")
     refused(cli("train", "t.csv"), r"t\.csv is empty", "give a table with one row for each example")

@@ -22,6 +22,12 @@ def test_the_list_covers_every_checkable_statement(cli):
     assert "theorem_5_1_iii" in cli("check", "zou2018", "--list").out
 
 
+def test_the_list_has_one_line_for_each_statement(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = cli("check", "zou2018", "--list").out.splitlines()
+    assert [line.split()[0] for line in lines] == [one.name for one in statements("zou2018")]
+
+
 def test_one_statement(cli):
     answer = cli("check", "zou2018.lemma_c_1")
     assert answer.code == 0, answer

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from wideproof.data import Dataset, audit
-from wideproof.papers import errata
+from wideproof.papers import errata, statements
 from wideproof.papers.check import at_most
 from wideproof.report import (
     audit_view,
@@ -21,6 +21,7 @@ from wideproof.report import (
     part_text,
     run_summary,
     run_text,
+    statements_view,
     too_many,
 )
 from wideproof.training import Status
@@ -32,13 +33,37 @@ def printed(view, width=80, **options):
     return sink.getvalue()
 
 
-def test_an_audit_keeps_brackets():
+def test_an_audit_says_how_it_counts_and_keeps_brackets():
     x = np.array([[1.0, 0.0, 5.0], [0.0, 1.0, 5.0], [0.0, -1.0, 5.0]])
     found = audit(Dataset(x, np.array([1.0, -1.0, 1.0]), "binary", name="a[bold]b"), margin="never")
     text = printed(audit_view(found), 200)
     assert "a[bold]b: 3 examples of 3, binary" in text
     assert "constant columns   1: 2" in text
+    assert "examples and columns are counted from 0" in text
     assert "Zero training loss is not ruled out by the data." in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_what_a_statement_says_stays_beside_its_name(width):
+    chosen = statements("zou2018")
+    lines = printed(statements_view(chosen), width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert not [line for line in lines if "…" in line]
+    names = [line.split()[0] for line in lines[1:] if not line.startswith(" ")]
+    assert names == [one.name for one in chosen]
+    whole = " ".join(" ".join(lines).split())
+    for one in chosen:
+        assert f"({one.check}, {one.role})" in whole
+
+
+def test_a_list_in_a_file_has_one_line_for_each_statement():
+    chosen = statements()
+    lines = printed(statements_view(chosen, lines=True), soft_wrap=True).splitlines()
+    assert len(lines) == len(chosen)
+    for one, line in zip(chosen, lines, strict=True):
+        assert line.split()[:3] == [one.name, one.check, one.role]
+        assert line.endswith(one.title)
+    assert printed(statements_view((), lines=True)).strip() == ""
 
 
 def test_a_misprint_beside_its_measurements():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Wanted = Annotated[
     str | None,
     typer.Argument(
-        metavar="[PAPER[.STATEMENT]]",
+        metavar="PAPER[.STATEMENT]",
         help="zou2018, du2019, allenzhu2018, frei2019, or one statement such as zou2018.theorem_5_1_iii; "
         "the beginning of a name selects all that start with it (default: everything).",
         show_default=False,
@@ -32,7 +32,7 @@ Study = Annotated[
         "quick",
         "standard",
         "deep",
-        says="quick (two minutes for everything), standard (twenty), or deep (hours).",
+        says="How large the networks are: quick (two minutes for everything), standard (twenty), or deep (hours).",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
@@ -42,7 +42,7 @@ def check_command(
     wanted: Wanted = None,
     study: Study = "quick",
     seed: Seed = 0,
-    workers: Annotated[int | None, typer.Option(help="Processes; each takes one paper (default: 2).", min=1)] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes, each for one paper (default: 2).", min=1)] = None,
     listing: Annotated[bool, typer.Option("--list", help="Only list the statements.")] = False,
     report: Annotated[
         list[Path] | None,
@@ -53,7 +53,8 @@ def check_command(
     """Measure the theorems, lemmas and claims of four papers on real networks.
 
     Each statement holds, fails, or stays undecided, with the measured slack, fitted exponents beside the printed ones,
-    and the constant that it would need. Exit code 0 if nothing fails that should hold, 1 if something does, 2 if a
+    and the constant that it would need. Widths and depths are those of the --study; to measure at others, write a
+    study for `wideproof sweep`. Exit code 0 if nothing fails that should hold, 1 if something does, 2 if a
     computation broke off.
     """
     from rich.console import Console
@@ -66,7 +67,11 @@ def check_command(
     chosen = statements(wanted)
     console = Console(highlight=False)
     if listing:
-        print_json([describe(one) for one in chosen]) if json else console.print(statements_view(chosen))
+        if json:
+            print_json([describe(one) for one in chosen])
+        else:
+            piped = not console.is_terminal
+            console.print(statements_view(chosen, lines=piped), soft_wrap=piped)
         return
     for page in report or []:
         require_page_path(page)
@@ -88,7 +93,9 @@ def check_command(
 
 
 def errata_command(
-    paper: Annotated[str | None, typer.Argument(help="One paper (default: all four).", show_default=False)] = None,
+    paper: Annotated[
+        str | None, typer.Argument(metavar="PAPER", help="One paper (default: all four).", show_default=False)
+    ] = None,
     study: Study = "quick",
     seed: Seed = 0,
     report: Annotated[Path | None, typer.Option(help="Write the list to this .md file.")] = None,
@@ -124,7 +131,8 @@ def errata_command(
 
 def cite_command(
     papers: Annotated[
-        list[str] | None, typer.Argument(help="Papers, or wideproof (default: all).", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="PAPER", help="Papers, or wideproof (default: all).", show_default=False),
     ] = None,
 ) -> None:
     """Print BibTeX entries for the papers and for this software."""

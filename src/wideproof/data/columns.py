@@ -147,10 +147,7 @@ def _text(series: Any, table: Table, j: int, known: Column | None) -> Reading:
     texts = len(there) - numbers
     if there and all(is_number(one) or COMMA.fullmatch(one) or THOUSANDS.fullmatch(one) for one in there):
         row = next(k for k, one in enumerate(fields) if not missing[k] and not _is_written(one, table))
-        reading.problems.append(
-            f"{table.where(row, j)} holds '{shown(fields[row])}', which may mark decimals or thousands: "
-            "write a decimal point, and no mark between thousands"
-        )
+        reading.problems.append(f"{table.where(row, j)} holds '{shown(fields[row])}'{_unclear(fields[row])}")
     elif numbers > texts and texts <= max(1, len(there) // 10):
         row = next(k for k, one in enumerate(fields) if not missing[k] and not _is_written(one, table))
         reading.problems.append(_not_a_number(table, row, j, fields[row]))
@@ -159,6 +156,15 @@ def _text(series: Any, table: Table, j: int, known: Column | None) -> Reading:
 
 def _is_written(one: str, table: Table) -> bool:
     return is_number(one) or (table.decimal == "," and bool(COMMA.fullmatch(one)))
+
+
+def _unclear(one: str) -> str:
+    if COMMA.fullmatch(one) and not THOUSANDS.fullmatch(one):
+        return (
+            " with a decimal comma, in a table that is read with decimal points: write all its numbers with decimal "
+            "points, or all with decimal commas"
+        )
+    return ", whose mark may stand for decimals or thousands: write a decimal point, and no mark between thousands"
 
 
 def _not_a_number(table: Table, row: int, j: int, one: str) -> str:

@@ -57,6 +57,7 @@ def _facts(found: Audit) -> Table:
     facts.add_row("repeated inputs", f"{found.conflicts.duplicate_groups} groups")
     margin = str(found.margin) if found.margin else "not computed"
     facts.add_row("margin γ (Frei)", f"{margin}{f': {found.margin_note}' if found.margin_note else ''}")
+    facts.add_row("numbering", "examples and columns are counted from 0")
     return facts
 
 

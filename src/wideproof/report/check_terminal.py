@@ -17,21 +17,27 @@ if TYPE_CHECKING:
     from wideproof.papers import Check, Erratum, Findings, Measured, Statement
 
 
-def statements_view(chosen: Sequence[Statement]) -> RenderableType:
-    """Return a list of statements for a terminal.
+def statements_view(chosen: Sequence[Statement], *, lines: bool = False) -> RenderableType:
+    """Return a list of statements: what each says stands beside its name, or under itself where that is too long.
 
     Parameters
     ----------
     chosen
         What `statements` returned, or a part of it.
+    lines
+        One line for each, however long, for files and other programs.
     """
     from rich.table import Table
+    from rich.text import Text
 
+    if lines:
+        longest = max((len(one.name) for one in chosen), default=0)
+        return Text("\n".join(f"{one.name:{longest}}  {one.check:6}  {one.role:14}  {one.title}" for one in chosen))
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("statement", "check", "role", "what it says"):
-        table.add_column(column, no_wrap=column != "what it says")
+    table.add_column("statement", no_wrap=True)
+    table.add_column("what it says (check, role)")
     for one in chosen:
-        table.add_row(one.name, one.check, one.role, one.title)
+        table.add_row(one.name, Text.assemble(one.title, (f" ({one.check}, {one.role})", "dim")))
     return table
 
 
