@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import jax
 import numpy as np
+from jaxtyping import Array, PyTree
 
 from wideproof import machine
-from wideproof.kernels.tiles import Kernel, examples
+from wideproof.kernels.contraction import AnyArray
+from wideproof.kernels.tiles import Examples, Kernel, Record, State, examples
 
 
-def require_agreement(kernel: Kernel, state: Any, x: Any, other: Any | None, found: dict[str, Any]) -> None:
+def require_agreement(
+    kernel: Kernel[State, Record], state: State, x: Examples, other: Examples | None, found: Mapping[str, AnyArray]
+) -> None:
     """Raise `MachineError` if the rows of the last example are not what the kernel's own operations give in NumPy."""
     dtype = jax.tree.leaves(x)[0].dtype
     columns = x if other is None else other
@@ -24,11 +28,13 @@ def require_agreement(kernel: Kernel, state: Any, x: Any, other: Any | None, fou
     machine.trusted(key, lambda: _compare(kernel, state, x, columns, found))
 
 
-def _compare(kernel: Kernel, state: Any, x: Any, columns: Any, found: dict[str, Any]) -> None:
+def _compare(
+    kernel: Kernel[State, Record], state: State, x: Examples, columns: Examples, found: Mapping[str, AnyArray]
+) -> None:
     last, m = examples(x) - 1, examples(columns)
     some = np.unique([0, m // 2, m - 1])
 
-    def row(state: Any, both: Any) -> dict[str, Any]:
+    def row(state: State, both: PyTree[Array]) -> Mapping[str, AnyArray]:
         records = kernel.keep(kernel.record(state, both))
         left, right = (jax.tree.map(lambda leaf, cut=cut: leaf[cut], records) for cut in (slice(1), slice(1, None)))
         return kernel.block(state, left, right)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from wideproof.errors import InputError
 from wideproof.kernels.finite import require_finite
@@ -17,13 +16,13 @@ from wideproof.kernels.tiles import examples
 from wideproof.networks import Network
 
 
-def as_network(function: Any) -> Network | None:
+def as_network(function: object) -> Network | None:
     """Return the network that is meant by itself or by its own call."""
     owner = getattr(function, "__self__", None) if getattr(function, "__name__", "") == "__call__" else function
     return owner if isinstance(owner, Network) else None
 
 
-def as_function(function: Any) -> Callable[..., Any]:
+def as_function(function: object) -> Callable:
     """Return the function in a form that a compiled program can be kept for."""
     if not callable(function):
         raise InputError(f"gram takes a network or a function of parameters and examples, got {function!r:.60}")
@@ -34,7 +33,7 @@ def as_function(function: Any) -> Callable[..., Any]:
     return function
 
 
-def as_state(params: Any, dtype: np.dtype) -> tuple[Any, dict[int, str]]:
+def as_state(params: PyTree, dtype: np.dtype) -> tuple[PyTree[Array], dict[int, str]]:
     """Return the parameters as JAX arrays, and the paths of the floating-point leaves by place."""
     found, tree = jax.tree_util.tree_flatten_with_path(params)
     leaves, paths = [], {}
@@ -77,7 +76,7 @@ def choose(paths: dict[int, str], names: Sequence[str] | None) -> tuple[int, ...
     return tuple(k for k, path in paths.items() if any(fits(path, name) for name in names))
 
 
-def as_side(x: Any, dtype: np.dtype) -> Any:
+def as_side(x: PyTree, dtype: np.dtype) -> PyTree[Array]:
     """Return examples as JAX arrays, floating-point ones in `dtype`."""
     side = jax.tree.map(np.asarray, np.asarray(x) if isinstance(x, list) else x)
     counts = {leaf.shape[:1] for leaf in jax.tree.leaves(side)}
@@ -93,7 +92,9 @@ def as_side(x: Any, dtype: np.dtype) -> Any:
     return jax.tree.map(cast, side)
 
 
-def count_outputs(function: Callable[..., Any], batched: bool, state: Any, x: Any, dtype: np.dtype) -> int:
+def count_outputs(
+    function: Callable[..., Array], batched: bool, state: PyTree[Array], x: PyTree[Array], dtype: np.dtype
+) -> int:
     """Check what the function returns for all examples and for one, and return its number of outputs."""
     n = examples(x)
     size = 0

@@ -6,17 +6,20 @@ a gap rounded to $10^{-16}$ is an angle off by $10^{-8}$.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TypeVar
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
+from wideproof.kernels.contraction import AnyArray
 
-def directions(x: Any) -> dict[str, Any]:
+Rows = TypeVar("Rows", bound=AnyArray)
+
+
+def directions(x: Rows) -> dict[str, Rows]:
     """Return rows of norm 1 and the norms, computed where the rows are; a row of zeros stays zero."""
-    xp = jnp if isinstance(x, jax.Array) else np
+    xp = x.__array_namespace__()
     norm = xp.sqrt(xp.sum(xp.square(x), axis=-1))
     return {"x": x / xp.where(norm > 0, norm, 1)[..., None], "norm": norm}
 
@@ -30,7 +33,7 @@ def leading_bits(x: Array) -> dict[str, Array]:
     return {"high": high, "low": low, "short": short}
 
 
-def correlation_and_gap(left: Any, right: Any) -> tuple[Array, Array]:
+def correlation_and_gap(left: Mapping[str, Array], right: Mapping[str, Array]) -> tuple[Array, Array]:
     r"""Return $\rho$ and $1 - |\rho|$, the second to twice the digits of the arithmetic."""
     leading = left["high"] @ right["high"].T
     rest = left["high"] @ right["low"].T + left["low"] @ right["x"].T

@@ -18,7 +18,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,7 @@ from wideproof.precision import double, double_to_numpy
 Factor = Literal["value", "slope"]
 Blocks = list[tuple[np.ndarray, ...]]
 Bivariate = Callable[[ArrayLike, ArrayLike, ArrayLike], Array]
+Rule = functools.partial[Array]  # a compiled rule for one activation
 
 REACH = 9.5  # R beyond it has probability 3e-20
 COUNTS = (64, 128, 256, 512)  # nodes in R; a sector has half as many in x
@@ -280,9 +281,7 @@ def _quadrature(activation: Activation, factor: Factor, a: ArrayLike, b: ArrayLi
 
 
 @double
-def _refine(
-    name: str, kernel: Callable[..., tuple[Array, Array]], columns: Sequence[ArrayLike], blocks: Callable[[int], Blocks]
-) -> Quadrature:
+def _refine(name: str, kernel: Rule, columns: Sequence[ArrayLike], blocks: Callable[[int], Blocks]) -> Quadrature:
     """Double the nodes of each entry until it changes by at most `AGREEMENT` of its scale.
 
     Entries go through `kernel(*chunk, *block)`, summed over the blocks of the rule.
@@ -314,7 +313,7 @@ def _refine(
     return Quadrature(values.reshape(shape), error.reshape(shape), nodes.reshape(shape))
 
 
-def _require_agreement(name: str, rule: Any, *arguments: Any) -> None:
+def _require_agreement(name: str, rule: Rule, *arguments: np.ndarray) -> None:
     """Compare the first use of a compiled rule, a `functools.partial` of it, in this process with NumPy."""
 
     def check() -> None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +30,7 @@ from wideproof.networks import Network, linearize
 from wideproof.precision import as_dtype, double
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11}
+Recorded = dict[str, tuple[AnyArray, ...]]  # by weight: inputs and cotangents of its uses, or its gradients
 
 
 @double
@@ -77,7 +77,7 @@ def gram(
     right = None if other is None else require_finite(network.as_batch(state, other))
     with jax.default_matmul_precision("tensorfloat32" if precision == "tf32" else "highest"):
         kernel = finite_kernel(network, len(left), chosen, by_weight)
-        found = assemble(kernel, state, left, right, memory)
+        found = dict(assemble(kernel, state, left, right, memory))
     if by_weight:
         found["total"] = reduce(operator.add, found.values())
     error = _rounding(kernel, found["total"], precision, right is None)
@@ -89,7 +89,7 @@ def gram(
 
 
 @dataclass(frozen=True)
-class FiniteKernel(Kernel):
+class FiniteKernel(Kernel[Mapping[str, AnyArray], Recorded]):
     """The Gram matrix of a network's weights; the state is the parameters."""
 
     network: Network
@@ -104,7 +104,7 @@ class FiniteKernel(Kernel):
         return self.outputs
 
     @property
-    def family(self) -> tuple[Any, ...]:
+    def family(self) -> tuple[Hashable, ...]:
         """The network's name, and its activation where it has a choice of one."""
         activation = getattr(self.network, "activation", None)
         return (f"the Gram matrix of {self.network.name}", *(() if activation is None else (activation,)))
@@ -124,16 +124,16 @@ class FiniteKernel(Kernel):
         """Sums over pairs of places are faster by XLA, plain products by BLAS."""
         return all(uses.plain for _, uses in self.uses)
 
-    def record(self, state: Any, x: Array) -> dict[str, tuple[Array, ...]]:
+    def record(self, state: Mapping[str, Array], x: Array) -> Recorded:
         """Return inputs and cotangents of every use, per weight."""
         u, b = taps(self.network, state, x, tuple(name for name, _ in self.uses))
         return {name: (u[name], b[name]) for name, _ in self.uses}
 
-    def keep(self, record: dict[str, tuple[AnyArray, ...]]) -> dict[str, tuple[AnyArray, ...]]:
+    def keep(self, record: Recorded) -> Recorded:
         """Return inputs and cotangents of every use, or the gradients, per weight."""
         return {name: uses.record(*record[name]) for name, uses in self.uses}
 
-    def block(self, state: Any, left: Any, right: Any) -> dict[str, AnyArray]:
+    def block(self, state: Mapping[str, AnyArray], left: Recorded, right: Recorded) -> dict[str, AnyArray]:
         """Return the Gram matrix between two sets of records."""
         parts: dict[str, AnyArray] = {}
         for name, uses in self.uses:
@@ -144,7 +144,7 @@ class FiniteKernel(Kernel):
                 parts[key] = part
         return parts
 
-    def pair_bytes(self, left: Any) -> float:
+    def pair_bytes(self, left: Mapping[str, tuple[jax.ShapeDtypeStruct, ...]]) -> float:
         """Return the bytes of temporaries for one pair of examples."""
         need = max(uses.pair_bytes(left[name][0].dtype.itemsize) for name, uses in self.uses)
         return need + 4 * self.outputs**2 * len(self.keys)

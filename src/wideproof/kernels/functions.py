@@ -17,18 +17,18 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from wideproof.errors import InputError
 from wideproof.kernels import finite
 from wideproof.kernels.callables import as_function, as_network, as_side, as_state, choose, count_outputs
+from wideproof.kernels.contraction import AnyArray
 from wideproof.kernels.finite import ROUNDOFF, require_precision
 from wideproof.kernels.gram_result import Gram, why_singular
 from wideproof.kernels.jacobians import FunctionKernel, within
@@ -42,10 +42,10 @@ MIXED = 1e-3  # outputs in a batch of two that differ by more, relative to the l
 
 @double
 def gram(
-    function: Network | Callable[..., Any],
-    params: Any,
-    x: Any,
-    other: Any | None = None,
+    function: Network | Callable[..., Array],
+    params: PyTree,
+    x: PyTree,
+    other: PyTree | None = None,
     *,
     names: Sequence[str] | None = None,
     by_weight: bool = False,
@@ -148,25 +148,25 @@ def rounding(terms: int, precision: str) -> float:
 
 
 @partial(jax.jit, static_argnums=0)
-def _values(kernel: FunctionKernel, state: Any, x: Any) -> Array:
+def _values(kernel: FunctionKernel, state: PyTree[Array], x: PyTree[Array]) -> Array:
     return kernel.each(partial(kernel.values, state), x)
 
 
 @partial(jax.jit, static_argnums=0)
-def _together(kernel: FunctionKernel, state: Any, x: Any) -> Array:
+def _together(kernel: FunctionKernel, state: PyTree[Array], x: PyTree[Array]) -> Array:
     return kernel.function(state, x).reshape(examples(x), -1)
 
 
 @partial(jax.jit, static_argnums=0)
-def _squares(kernel: FunctionKernel, state: Any, x: Any) -> Array:
-    def square(example: Any) -> Array:
+def _squares(kernel: FunctionKernel, state: PyTree[Array], x: PyTree[Array]) -> Array:
+    def square(example: PyTree[Array]) -> Array:
         rows = kernel.jacobian(state, example)
         return sum((jnp.sum(jnp.square(row.astype(jnp.float64))) for row in rows), jnp.zeros(()))
 
     return kernel.each(square, x)
 
 
-def _require_values(kernel: FunctionKernel, state: Any, x: Any) -> None:
+def _require_values(kernel: FunctionKernel, state: PyTree[Array], x: PyTree[Array]) -> None:
     """Check that outputs are finite, and that those of two examples are the same together as alone."""
     alone = np.asarray(_values(kernel, state, x), np.float64)
     bad = np.flatnonzero(~np.isfinite(alone).all(axis=1))
@@ -184,7 +184,9 @@ def _require_values(kernel: FunctionKernel, state: Any, x: Any) -> None:
         )
 
 
-def _norms(kernel: FunctionKernel, state: Any, sides: list[Any], found: dict[str, Any]) -> float:
+def _norms(
+    kernel: FunctionKernel, state: PyTree[Array], sides: list[PyTree[Array]], found: Mapping[str, AnyArray]
+) -> float:
     r"""Return $\|J_1\|_F \|J_2\|_F$, by the trace where both are the same."""
     if len(sides) == 1:
         squares = [np.sum([np.asarray(matrix.diagonal(), np.float64) for matrix in found.values()], axis=0)]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from wideproof.cards import card, heat
 from wideproof.data import equal_rows
+from wideproof.kernels.contraction import AnyArray
 
 _DRAWN = 4_000_000  # entries; a larger matrix may be on a device, and need not come here to be looked at
 
@@ -44,21 +44,22 @@ class Gram:
     `numpy.asarray(gram)` is the matrix.
     """
 
-    matrix: Any
+    matrix: Float[AnyArray, "N M"]
     names: tuple[str, ...]
     source: str
     precision: str
     device: str
     error: float
-    blocks: Mapping[str, Any] = field(default_factory=dict)
+    blocks: Mapping[str, AnyArray] = field(default_factory=dict)
     singular: str = ""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the matrix."""
-        return self.matrix.shape
+        rows, columns = self.matrix.shape
+        return rows, columns
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Float[np.ndarray, "N M"]:
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> Float[np.ndarray, "N M"]:
         return np.asarray(self.matrix, dtype)
 
     def __str__(self) -> str:
@@ -72,7 +73,7 @@ class Gram:
         )
 
     def _repr_html_(self) -> str:
-        facts: dict[str, Any] = {
+        facts = {
             "width": {"finite": "finite", "limit": "infinite"}.get(self.source, self.source),
             "weights": ", ".join(self.names) or "all",
             "computed in": f"{self.precision} on {self.device}",
@@ -81,11 +82,11 @@ class Gram:
         if self.singular:
             facts["singular"] = self.singular
         rows, columns = self.shape
-        picture = heat(self.matrix, "the matrix; white is 0") if rows * columns <= _DRAWN else ""
+        picture = heat(np.asarray(self.matrix), "the matrix; white is 0") if rows * columns <= _DRAWN else ""
         return card(f"Gram matrix, {rows} × {columns}", facts, picture)
 
 
-def why_singular(x: Any, rows: int = 0, numbers: float | int = math.inf, what: str = "weights") -> str:
+def why_singular(x: PyTree, rows: int = 0, numbers: float | int = math.inf, what: str = "weights") -> str:
     """Say why a Gram matrix of `rows` gradients by `numbers` weights on the examples `x` is singular, or nothing.
 
     `x` is an array, or a pytree of arrays with the examples along the first axis. They are compared as given, before

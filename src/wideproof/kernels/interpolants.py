@@ -13,7 +13,7 @@ of moderate degree with coefficients of the size of $f$, which Horner's rule eva
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -31,6 +31,8 @@ from wideproof.precision import double_to_numpy
 
 AngleFunction = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 Breaks = tuple[float, ...]
+Leaves = dict[str, Any]  # arrays or numbers by name; JAX puts tracers and shapes in their places
+Blended = Array | Sequence[Sequence[Array]]  # (2, pieces, ...)
 
 TOP = math.sqrt(0.5)  # s at correlation 0
 TERMS = 33
@@ -60,8 +62,8 @@ class Interpolant:
         Borders of the pieces in $s$, from $1/\sqrt{2}$ down to 0.
     """
 
-    coefficients: dict[str, Any]
-    error: dict[str, Any]
+    coefficients: Leaves
+    error: Leaves
     breaks: Breaks
 
     @double_to_numpy
@@ -98,19 +100,19 @@ def _horner(fitted: Interpolant, rho: Array, gap: Array | None) -> dict[str, Arr
 
 def locate(
     breaks: Breaks, rho: Float[Array, "*shape"], gap: Float[Array, "*shape"] | None = None
-) -> tuple[Float[Array, "*shape"], Callable[[Any], Array]]:
+) -> tuple[Float[Array, "*shape"], Callable[[Blended], Array]]:
     """Return the local variable `t`, and the function that blends an array (2, pieces, ...) by half and piece."""
     s = jnp.sqrt(jnp.maximum((1 - jnp.abs(rho) if gap is None else gap) * 0.5, 0))
     positive = rho >= 0
     inside = [s < border for border in breaks[1:-1]]
 
-    def pick(candidates: list[Any]) -> Any:
+    def pick(candidates: Sequence[Array]) -> Array:
         chosen = candidates[0]
         for mask, candidate in zip(inside, candidates[1:], strict=True):
             chosen = jnp.where(mask, candidate, chosen)
         return chosen
 
-    def choose(table: Any) -> Array:
+    def choose(table: Blended) -> Array:
         return jnp.where(positive, pick(list(table[0])), pick(list(table[1])))
 
     scales = [2 / (high - low) for high, low in pairwise(breaks)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -12,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from wideproof.errors import InputError
-from wideproof.kernels.tiles import Kernel, examples, need
+from wideproof.kernels.contraction import AnyArray
+from wideproof.kernels.tiles import Examples, Kernel, examples, need
 from wideproof.resources import cores
 
 PIECE, MOST_PIECES = 4096, 64  # terms of a sum, and pieces of one leaf
@@ -23,13 +24,13 @@ SHARE = 4  # of the memory, the part that passes through the function may take
 
 
 @dataclass(frozen=True)
-class FunctionKernel(Kernel):
+class FunctionKernel(Kernel[PyTree[Array], tuple[AnyArray, ...]]):
     """The Gram matrix of a function; the state is its parameters, a record the rows of the Jacobian, by leaf.
 
     `leaves` are the place, path and size of those to sum over, `chunk` how many examples pass at a time.
     """
 
-    function: Any
+    function: Callable[..., Array]
     batched: bool
     leaves: tuple[tuple[int, str, int], ...]
     outputs: int
@@ -43,7 +44,7 @@ class FunctionKernel(Kernel):
         return self.outputs
 
     @property
-    def family(self) -> tuple[Any, ...]:
+    def family(self) -> tuple[Hashable, ...]:
         """Nothing: what a function consists of is not known, so it is not compared with NumPy."""
         return ()
 
@@ -62,16 +63,16 @@ class FunctionKernel(Kernel):
         """Terms of the longest piece of a sum, and the number of pieces."""
         return max(_piece(size) for *_, size in self.leaves) + sum(-(-size // _piece(size)) for *_, size in self.leaves)
 
-    def dtype(self, x: Any) -> np.dtype:
+    def dtype(self, x: Examples) -> np.dtype:
         """Return the dtype of the matrix; examples may be integers."""
         return np.dtype(self.precision)
 
-    def values(self, state: Any, example: Any) -> Array:
+    def values(self, state: PyTree[Array], example: PyTree[Array]) -> Array:
         """Return the outputs of one example in a row."""
         batch = jax.tree.map(lambda leaf: leaf[None], example) if self.batched else example
         return self.function(state, batch).reshape(-1)
 
-    def jacobian(self, state: Any, example: Any) -> tuple[Array, ...]:
+    def jacobian(self, state: PyTree[Array], example: PyTree[Array]) -> tuple[Array, ...]:
         """Return the gradients of all outputs of one example, `(outputs, size)` for each leaf."""
         leaves, tree = jax.tree.flatten(state)
 
@@ -83,17 +84,19 @@ class FunctionKernel(Kernel):
         (rows,) = jax.vmap(pull)(jnp.eye(self.outputs, dtype=outputs.dtype))
         return tuple(row.reshape(self.outputs, -1) for row in rows)
 
-    def each(self, work: Callable[[Any], Any], x: Any) -> Any:
+    def each(self, work: Callable[[PyTree[Array]], PyTree[Array]], x: PyTree[Array]) -> PyTree[Array]:
         """Apply `work` to every example, `chunk` of them side by side."""
         return jax.vmap(work)(x) if self.chunk >= examples(x) else lax.map(work, x, batch_size=self.chunk)
 
-    def record(self, state: Any, x: Any) -> tuple[Array, ...]:
+    def record(self, state: PyTree[Array], x: PyTree[Array]) -> tuple[Array, ...]:
         """Return the Jacobian, `(n, outputs, size)` for each leaf."""
         return self.each(partial(self.jacobian, state), x)
 
-    def block(self, state: Any, left: Any, right: Any) -> dict[str, Any]:
+    def block(
+        self, state: PyTree[Array], left: tuple[AnyArray, ...], right: tuple[AnyArray, ...]
+    ) -> dict[str, AnyArray]:
         """Return the products of two blocks of rows, summed piece by piece."""
-        parts: dict[str, Any] = {}
+        parts: dict[str, AnyArray] = {}
         for (_, path, size), a, b in zip(self.leaves, left, right, strict=True):
             key, a, b = path if self.by_weight else "total", a.reshape(-1, size), b.reshape(-1, size)
             for start in range(0, size, _piece(size)):
@@ -105,12 +108,14 @@ class FunctionKernel(Kernel):
                     parts[key] = part
         return parts
 
-    def pair_bytes(self, left: Any) -> float:
+    def pair_bytes(self, left: tuple[jax.ShapeDtypeStruct, ...]) -> float:
         """Return the bytes of the blocks of a pair: one for every key, and the product that is added to it."""
         return (len(self.keys) + 1.0) * self.outputs**2 * np.dtype(self.precision).itemsize
 
 
-def within(kernel: FunctionKernel, state: Any, sides: list[Any], memory: int) -> tuple[FunctionKernel, int]:
+def within(
+    kernel: FunctionKernel, state: PyTree[Array], sides: list[PyTree[Array]], memory: int
+) -> tuple[FunctionKernel, int]:
     """Choose how many examples pass at a time, and return what is left of the memory for tiles."""
     example, pair = need(kernel, state, sides[0])
     passes, convolves = _passes(kernel, state, sides[0])
@@ -130,17 +135,15 @@ def within(kernel: FunctionKernel, state: Any, sides: list[Any], memory: int) ->
     return replace(kernel, chunk=chunk), memory - chunk * passes
 
 
-def _passes(kernel: FunctionKernel, state: Any, x: Any) -> tuple[int, bool]:
+def _passes(kernel: FunctionKernel, state: PyTree[Array], x: PyTree[Array]) -> tuple[int, bool]:
     """Return the bytes of all values on the way of one example, and whether there are convolutions among them."""
     leaves, tree = jax.tree.flatten((state, x))
-    return _count_passes(kernel, tree, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+    return _count_passes(kernel, tree, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves))
 
 
 @lru_cache(maxsize=256)
-def _count_passes(
-    kernel: FunctionKernel, tree: Any, shapes: tuple[tuple[tuple[int, ...], Any], ...]
-) -> tuple[int, bool]:
-    state, x = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
+def _count_passes(kernel: FunctionKernel, tree: Hashable, shapes: tuple[jax.ShapeDtypeStruct, ...]) -> tuple[int, bool]:
+    state, x = jax.tree.unflatten(tree, shapes)
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), x)
     steps = list(_equations(jax.make_jaxpr(kernel.jacobian)(state, one).jaxpr))
     avals = [variable.aval for step in steps for variable in step.outvars]
@@ -148,7 +151,7 @@ def _count_passes(
     return max(held, 1), any(step.primitive.name.startswith("conv_") for step in steps)
 
 
-def _equations(jaxpr: Any) -> Iterator[Any]:
+def _equations(jaxpr: Any) -> Iterator[Any]:  # types that JAX does not make public
     """Yield every operation, of inner programs too; those of a loop once, since its steps share their memory."""
     for step in jaxpr.eqns:
         yield step

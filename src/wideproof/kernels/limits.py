@@ -12,18 +12,20 @@ table in two variances and the correlation.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, reduce
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from wideproof.kernels import duals
+from wideproof.kernels.contraction import AnyArray
 from wideproof.kernels.correlations import correlation_and_gap, directions, leading_bits
 from wideproof.kernels.finite import ROUNDOFF, check_names, require_finite, require_precision
 from wideproof.kernels.gram_result import Gram, why_singular
@@ -38,6 +40,9 @@ from wideproof.precision import double
 
 # Squared norms that agree to this are one norm.
 SAME_NORM = 1e-13
+
+# Inputs and moments by name, and for each layer the features of the standard deviations.
+LayerRecord = tuple[Mapping[str, Array], list[Array]]
 
 
 @double
@@ -85,7 +90,7 @@ def limit_gram(
     chosen = check_names(network, names)
     groups = tuple((name, (name,)) for name in chosen) if by_weight else (("total", chosen),)
     found, error = _assemble(network, groups, x, other, precision, memory, on_device)
-    total = sum(found.values()) if by_weight else found["total"]
+    total = reduce(operator.add, found.values()) if by_weight else found["total"]
     singular = why_singular(x) if other is None and not on_device else ""
     return Gram(total, chosen, "limit", precision, jax.default_backend(), error, found if by_weight else {}, singular)
 
@@ -132,8 +137,8 @@ class Pairs(NamedTuple):
     """A kernel of pairs of examples, its state, the arrays of each side, and its error as a share of the largest."""
 
     kernel: Kernel
-    state: Any
-    sides: tuple[Any, ...]
+    state: PyTree[AnyArray]
+    sides: tuple[PyTree[Array], ...]
     error: float
 
 
@@ -184,7 +189,7 @@ def _pairs(network: Network, groups: Groups, sides: Sequence[ArrayLike], precisi
     return Pairs(kernel, state, arrays, relative)
 
 
-def _side(network: Network, x: ArrayLike, on_device: bool) -> Any:
+def _side(network: Network, x: ArrayLike, on_device: bool) -> AnyArray:
     """Return examples of finite numbers, on the host unless they are to stay where JAX computes."""
     batch = network.as_batch({"": np.zeros(0)}, x)
     if on_device and bool(jnp.isfinite(batch).all()):
@@ -200,7 +205,7 @@ def _assemble(
     precision: str,
     memory: int | None,
     on_device: bool,
-) -> tuple[dict[str, Any], float]:
+) -> tuple[Mapping[str, AnyArray], float]:
     sides = (x,) if other is None else (x, other)
     with jax.default_matmul_precision("tensorfloat32" if precision == "tf32" else "highest"):
         kernel, state, arrays, relative = _pairs(network, groups, sides, precision, on_device)
@@ -217,7 +222,7 @@ def _depth(limit: LayeredLimit | RecurrentLimit) -> int:
 
 def _sequences(
     limit: RecurrentLimit, groups: Groups, sides: list[np.ndarray]
-) -> tuple[Kernel, Any, list[dict[str, np.ndarray]], float]:
+) -> tuple[SequenceKernel, Interpolant, list[dict[str, np.ndarray]], float]:
     kernel = SequenceKernel(limit, groups, sides[0].shape[1])
     interpolant = relu_duals()
     error = 4 * sides[0].shape[1] * max(map(float, interpolant.error.values()))
@@ -225,8 +230,8 @@ def _sequences(
 
 
 def _layers(
-    limit: LayeredLimit, groups: Groups, sides: list[Any], precision: str
-) -> tuple[Kernel, Any, list[dict[str, Any]], float]:
+    limit: LayeredLimit, groups: Groups, sides: list[AnyArray], precision: str
+) -> tuple[Kernel, Interpolant | list[DualTable], list[dict[str, AnyArray]], float]:
     # Positions before channels; a vector is an image of one position.
     pixels = [s.swapaxes(1, 2) if s.ndim == 3 else s[:, None, :] for s in sides]
     squares = [np.asarray(_squares(s)) for s in pixels]
@@ -253,12 +258,12 @@ def _layers(
     return kernel, tables, [_arrays(p, k) for p, k in zip(pixels, known, strict=True)], error
 
 
-def _squares(pixels: Any) -> Any:
+def _squares(pixels: AnyArray) -> AnyArray:
     """Return the squared norms of every position, computed where the examples are."""
     return (jnp if isinstance(pixels, jax.Array) else np).einsum("ilc,ilc->il", pixels, pixels)
 
 
-def _arrays(pixels: Any, known: Moments) -> dict[str, Any]:
+def _arrays(pixels: AnyArray, known: Moments) -> dict[str, AnyArray]:
     stacked = {"variances": known.variances, "means": known.means, "offsets": known.offsets}
     columns = {key: np.stack(values, axis=1) for key, values in stacked.items()}
     return {"x": pixels, **columns, "last": known.last_offset}
@@ -278,14 +283,17 @@ def _whole_depth(limit: LayeredLimit, groups: Groups, square: float) -> Interpol
     return interpolate(at, count=3000)
 
 
-def _wanted(limit: LayeredLimit, found: Any, key: str, mean_product: Any) -> Any:
-    if key == COVARIANCE and limit.signs:
-        return found[COVARIANCE] - mean_product
-    return 0.0 if found[key] is None else found[key]
+def _wanted(
+    limit: LayeredLimit, found: Mapping[str, AnyArray | None], key: str, mean_product: AnyArray | float
+) -> AnyArray | float:
+    values = found[key]
+    if values is None:
+        return 0.0
+    return values - mean_product if key == COVARIANCE and limit.signs else values
 
 
 @dataclass(frozen=True)
-class CorrelationKernel(Kernel):
+class CorrelationKernel(Kernel[Interpolant, Mapping[str, Array]]):
     """Matrices that are functions of the correlation alone; the state is their interpolant."""
 
     matrices: tuple[str, ...]
@@ -293,7 +301,7 @@ class CorrelationKernel(Kernel):
     kinked: bool
 
     @property
-    def family(self) -> tuple[Any, ...]:
+    def family(self) -> tuple[Hashable, ...]:
         """Polynomials of the correlation, with or without a kink."""
         return ("an infinite-width Gram matrix of vectors of one norm", self.scaled, self.kinked)
 
@@ -307,11 +315,11 @@ class CorrelationKernel(Kernel):
         """Names of the matrices."""
         return self.matrices
 
-    def record(self, state: Any, x: Any) -> Any:
+    def record(self, state: Interpolant, x: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the directions, the norms, and for a kink the leading bits of the directions."""
         return {**x, **leading_bits(x["x"])} if self.kinked else x
 
-    def block(self, state: Interpolant, left: Any, right: Any) -> dict[str, Array]:
+    def block(self, state: Interpolant, left: Mapping[str, Array], right: Mapping[str, Array]) -> dict[str, Array]:
         """Evaluate the polynomials at the correlations."""
         found = state(*correlation_and_gap(left, right)) if self.kinked else state(left["x"] @ right["x"].T)
         if not self.scaled:
@@ -319,20 +327,20 @@ class CorrelationKernel(Kernel):
         norms = left["norm"][:, None] * right["norm"][None, :]
         return {key: values * norms for key, values in found.items()}
 
-    def pair_bytes(self, left: Any) -> float:
+    def pair_bytes(self, left: Mapping[str, jax.ShapeDtypeStruct]) -> float:
         """Return the bytes of temporaries for one pair of examples."""
         return left["x"].dtype.itemsize * (2.0 + 3 * self.kinked + 2 * len(self.matrices))
 
 
 @dataclass(frozen=True)
-class LayerKernel(Kernel):
+class LayerKernel(Kernel[list[DualTable], LayerRecord]):
     """The recursion layer by layer; the state is one table for each layer, or nothing where closed forms exist."""
 
     limit: LayeredLimit
     groups: Groups
 
     @property
-    def family(self) -> tuple[Any, ...]:
+    def family(self) -> tuple[Hashable, ...]:
         """The recursion of one activation."""
         return (f"an infinite-width Gram matrix with {self.limit.activation.name}", self.limit.window is None)
 
@@ -346,26 +354,27 @@ class LayerKernel(Kernel):
         """Names of the matrices."""
         return tuple(key for key, _ in self.groups)
 
-    def record(self, state: list[DualTable], x: Any) -> Any:
+    def record(self, state: list[DualTable], x: Mapping[str, Array]) -> LayerRecord:
         """Return the moments, and the tables' features of the standard deviations."""
         features = [t.features(jnp.sqrt(x["variances"][:, h])) for h, t in enumerate(state)]
-        return {**x, "features": features}
+        return x, features
 
-    def block(self, state: list[DualTable], left: Any, right: Any) -> dict[str, Array]:
+    def block(self, state: list[DualTable], left: LayerRecord, right: LayerRecord) -> dict[str, Array]:
         """Run the recursion for all pairs and positions."""
         limit, forms = self.limit, duals.closed_form(self.limit.activation)
-        inner = jnp.einsum("ilc,jlc->lij", left["x"], right["x"])
+        (ours, our_features), (theirs, their_features) = left, right
+        inner = jnp.einsum("ilc,jlc->lij", ours["x"], theirs["x"])
 
         def sides(key: str, h: int) -> tuple[Array, Array]:
-            return left[key][:, h].T[:, :, None], right[key][:, h].T[:, None, :]
+            return ours[key][:, h].T[:, :, None], theirs[key][:, h].T[:, None, :]
 
-        def dual(which: int, h: int, p: Array) -> Array:
+        def dual(which: int, h: int, p: AnyArray) -> Array:
             a, b = sides("variances", h)
             if forms is not None:
                 return forms[which](jnp.broadcast_to(a, p.shape), jnp.broadcast_to(b, p.shape), p)
             scale = jnp.sqrt(a * b)
             rho = jnp.where(scale > 0, p / jnp.where(scale > 0, scale, 1), 0)
-            phi, psi = (jnp.swapaxes(side["features"][h], 0, 1) for side in (left, right))
+            phi, psi = (jnp.swapaxes(features[h], 0, 1) for features in (our_features, their_features))
             return (state[h].slope if which else state[h].value)(phi, psi, rho)
 
         def cross(h: int) -> Array:
@@ -373,11 +382,11 @@ class LayerKernel(Kernel):
             return b_i * mu_j + mu_i * b_j
 
         found = pair_recursion(limit, self.groups, inner, lambda h, p: dual(0, h, p), lambda h, p: dual(1, h, p), cross)
-        means = left["last"].T[:, :, None] * right["last"].T[:, None, :]
+        means = ours["last"].T[:, :, None] * theirs["last"].T[:, None, :]
         out = {key: _wanted(limit, found, key, means) for key in self.keys}
         return {key: jnp.broadcast_to(values, inner.shape).sum(axis=0) for key, values in out.items()}
 
-    def pair_bytes(self, left: Any) -> float:
+    def pair_bytes(self, left: tuple[Mapping[str, jax.ShapeDtypeStruct], list[jax.ShapeDtypeStruct]]) -> float:
         """Return the bytes of temporaries for one pair of examples."""
-        positions = left["x"].shape[1]
-        return left["x"].dtype.itemsize * positions * (12.0 + 2 * len(self.groups))
+        x = left[0]["x"]
+        return x.dtype.itemsize * x.shape[1] * (12.0 + 2 * len(self.groups))

@@ -10,12 +10,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import jax
 import numpy as np
+from jaxtyping import Array, PyTree
 
-from wideproof.kernels.tiles import Kernel, Side, Sizes, examples, plan_tiles
+from wideproof.kernels.tiles import Examples, Kernel, Record, Side, Sizes, State, examples, plan_tiles
 from wideproof.resources import cores
 from wideproof.threads import one_blas_thread
 
@@ -23,9 +24,11 @@ SMALLEST_TILE, LARGEST_TILE = 128, 512
 # One matrix at a time: it has all cores.
 _ALONE = threading.Lock()
 
+Result = TypeVar("Result")
+
 
 def assemble(
-    kernel: Kernel, state: Any, x: Any, other: Any | None = None, memory: int | None = None
+    kernel: Kernel[State, Record], state: State, x: Examples, other: Examples | None = None, memory: int | None = None
 ) -> dict[str, np.ndarray]:
     """Return the kernel matrices of `x` with itself, or with `other`; as `tiles.assemble`, in NumPy arrays."""
     workers = cores()
@@ -34,7 +37,7 @@ def assemble(
     result = {key: np.empty(shape, kernel.dtype(x)) for key in kernel.keys}
     mirror = other is None
 
-    def fill(i: int, left: Future[Any], j: int, right: Future[Any]) -> None:
+    def fill(i: int, left: Future[Record], j: int, right: Future[Record]) -> None:
         first = left.result()
         for key, block in kernel.block(state, first, first if right is left else right.result()).items():
             rows, own_rows = _new(kernel.rows * i, len(block))
@@ -45,7 +48,7 @@ def assemble(
 
     with _ALONE, one_blas_thread(), _Threads(workers) as threads:
 
-        def take(cut: Any) -> Future[Any]:
+        def take(cut: Examples) -> Future[Record]:
             return threads.start(kernel.keep, jax.tree.map(np.asarray, _record(kernel, state, cut)))
 
         rows = Side(take, x, plan)
@@ -65,7 +68,7 @@ def _new(start: int, size: int) -> tuple[slice, slice]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _record(kernel: Kernel, state: Any, x: Any) -> Any:
+def _record(kernel: Kernel[State, Record], state: State, x: PyTree[Array]) -> Record:
     return kernel.record(state, x)
 
 
@@ -77,13 +80,13 @@ class _Threads:
         self.places = threading.Semaphore(workers + 1)
         self.error: BaseException | None = None
 
-    def start(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    def start(self, work: Callable[..., Result], *arguments: object) -> Future[Result]:
         self.places.acquire()
         future = self.pool.submit(work, *arguments)
         future.add_done_callback(self._done)
         return future
 
-    def _done(self, future: Future[Any]) -> None:
+    def _done(self, future: Future[Result]) -> None:
         if self.error is None and not future.cancelled():
             self.error = future.exception()
         self.places.release()

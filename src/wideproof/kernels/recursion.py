@@ -15,19 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TypeVar
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 from numpy.polynomial import chebyshev
 
 from wideproof.errors import InputError
 from wideproof.kernels import duals
+from wideproof.kernels.contraction import AnyArray
 from wideproof.networks import Activation, LayeredLimit, LimitLayer
 
 COVARIANCE = "covariance"
 Groups = tuple[tuple[str, tuple[str, ...]], ...]
-Pairwise = Callable[[int, Any], Any]
+Pairwise = Callable[[int, AnyArray], AnyArray]  # layer and P to an expectation
+Values = TypeVar("Values", bound=AnyArray)
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,11 @@ class Moments:
     that enter the layer. `last_variance` and `last_offset` belong to the features after the last layer.
     """
 
-    variances: list[np.ndarray]
-    means: list[np.ndarray]
-    offsets: list[np.ndarray]
-    last_variance: np.ndarray
-    last_offset: np.ndarray
+    variances: list[Float[np.ndarray, "n positions"]]
+    means: list[Float[np.ndarray, "n positions"]]
+    offsets: list[Float[np.ndarray, "n positions"]]
+    last_variance: Float[np.ndarray, "n positions"]
+    last_offset: Float[np.ndarray, "n positions"]
 
 
 def moments(limit: LayeredLimit, squares: np.ndarray) -> Moments:
@@ -61,9 +65,14 @@ def moments(limit: LayeredLimit, squares: np.ndarray) -> Moments:
 
 
 def pair_recursion(
-    limit: LayeredLimit, groups: Groups, inner: Any, value: Pairwise, slope: Pairwise, cross: Callable[[int], Any]
-) -> dict[str, Any]:
-    r"""Return the Gram parts of `groups` of weights, and the covariance of the last features.
+    limit: LayeredLimit,
+    groups: Groups,
+    inner: AnyArray,
+    value: Pairwise,
+    slope: Pairwise,
+    cross: Callable[[int], AnyArray | float],
+) -> dict[str, AnyArray | None]:
+    r"""Return the Gram parts of `groups` of weights, and the covariance of the last features; `None` is zero.
 
     Parameters
     ----------
@@ -77,7 +86,7 @@ def pair_recursion(
         Layer to $b_i \mu_j + \mu_i b_j$.
     """
     s = inner
-    tangents: dict[str, Any] = {key: None for key, _ in groups}
+    tangents: dict[str, AnyArray | None] = {key: None for key, _ in groups}
     for h, layer in enumerate(limit.layers):
         p = window_sum(s, limit.window, jnp)
         if any(name in _hidden(limit) for _, names in groups for name in names):
@@ -86,7 +95,7 @@ def pair_recursion(
                 tangents[key] = _tangent(limit, layer, tangents[key], names, p, derivative)
         new = layer.scale**2 * value(h, p)
         s = s + layer.scale * cross(h) + new if layer.skip else new
-    out: dict[str, Any] = {COVARIANCE: s}
+    out: dict[str, AnyArray | None] = {COVARIANCE: s}
     for key, names in groups:
         if key != COVARIANCE:
             out[key] = _plus(tangents[key], s if limit.output in names else None)
@@ -98,8 +107,13 @@ def _hidden(limit: LayeredLimit) -> set[str]:
 
 
 def _tangent(
-    limit: LayeredLimit, layer: LimitLayer, tangent: Any, names: tuple[str, ...], p: Any, derivative: Any
-) -> Any:
+    limit: LayeredLimit,
+    layer: LimitLayer,
+    tangent: AnyArray | None,
+    names: tuple[str, ...],
+    p: AnyArray,
+    derivative: AnyArray,
+) -> AnyArray | None:
     """Carry one group's tangent kernel through a layer; `None` is zero."""
     carried = None if tangent is None else window_sum(tangent, limit.window, jnp)
     source = layer.factor * p if layer.name in names else None
@@ -108,13 +122,13 @@ def _tangent(
     return _plus(tangent, moved) if layer.skip else moved
 
 
-def _plus(a: Any, b: Any) -> Any:
+def _plus(a: AnyArray | None, b: AnyArray | None) -> AnyArray | None:
     if a is None or b is None:
         return b if a is None else a
     return a + b
 
 
-def window_sum(values: Any, window: int | None, xp: Any) -> Any:
+def window_sum(values: Values, window: int | None, xp: ModuleType) -> Values:
     """Sum over the window of each position along the last axis (NumPy) or the first (JAX); vectors pass unchanged."""
     if window is None:
         return values
@@ -124,7 +138,7 @@ def window_sum(values: Any, window: int | None, xp: Any) -> Any:
     pad[axis] = (reach, reach)
     padded = xp.pad(values, pad)
     take = [slice(None)] * values.ndim
-    total = 0
+    total = xp.zeros_like(values)
     for o in range(window):
         take[axis] = slice(o, o + positions)
         total = total + padded[tuple(take)]
@@ -158,7 +172,9 @@ def _moments_at(activation: Activation, a: np.ndarray) -> tuple[np.ndarray, np.n
     return duals.covariance(activation, a, a, np.zeros_like(a)), duals.mean(activation, a)
 
 
-def node_recursion(limit: LayeredLimit, groups: Groups, known: Moments, theta: np.ndarray) -> Mapping[str, Any]:
+def node_recursion(
+    limit: LayeredLimit, groups: Groups, known: Moments, theta: np.ndarray
+) -> Mapping[str, AnyArray | None]:
     r"""Run the pair recursion for vectors of one norm at the angles `theta`, with exact duals.
 
     The angle of the next layer comes from the gap $q - S$, not from $S$: where two inputs nearly agree, the ReLU's
@@ -168,10 +184,10 @@ def node_recursion(limit: LayeredLimit, groups: Groups, known: Moments, theta: n
     a = [float(v.ravel()[0]) for v in known.variances]
     gap, angle = a[0] * 2 * np.sin(theta / 2) ** 2, theta
 
-    def slope(h: int, p: Any) -> np.ndarray:
+    def slope(h: int, p: AnyArray) -> np.ndarray:
         return duals.slope_covariance(limit.activation, a[h], a[h], angle)
 
-    def value(h: int, p: Any) -> np.ndarray:
+    def value(h: int, p: AnyArray) -> np.ndarray:
         nonlocal gap, angle
         layer, at = limit.layers[h], duals.covariance(limit.activation, a[h], a[h], angle)
         gap = layer.skip * gap + layer.scale**2 * duals.drop(limit.activation, a[h], angle)

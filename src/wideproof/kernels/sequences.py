@@ -15,10 +15,11 @@ $\kappa_0$ falls with the square root of it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -32,6 +33,7 @@ from wideproof.kernels.tiles import Kernel
 from wideproof.networks import RELU, RecurrentLimit
 
 BITS = ("x", "high", "low", "short")
+States = dict[str, Array]  # by name, what is known of all pairs at one step
 
 
 def token_arrays(limit: RecurrentLimit, x: np.ndarray) -> dict[str, np.ndarray]:
@@ -62,7 +64,7 @@ def relu_duals() -> Interpolant:
 
 
 @dataclass(frozen=True)
-class SequenceKernel(Kernel):
+class SequenceKernel(Kernel[Interpolant, Mapping[str, Array]]):
     """All scored steps of a recurrent network; the state is the ReLU's interpolant."""
 
     limit: RecurrentLimit
@@ -79,13 +81,13 @@ class SequenceKernel(Kernel):
         """Names of the matrices."""
         return tuple(key for key, _ in self.groups)
 
-    def record(self, state: Interpolant, x: Any) -> Any:
+    def record(self, state: Interpolant, x: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return tokens and norms by step, and the leading bits of the tokens."""
         n, length, features = x["x"].shape
         bits = leading_bits(x["x"].reshape(-1, features))
         return {**x, **{key: values.reshape(n, length, *values.shape[1:]) for key, values in bits.items()}}
 
-    def block(self, state: Interpolant, left: Any, right: Any) -> dict[str, Array]:
+    def block(self, state: Interpolant, left: Mapping[str, Array], right: Mapping[str, Array]) -> dict[str, Array]:
         """Scan over the steps of the left sequences, all steps of the right ones at once."""
         limit, layers = self.limit, len(self.limit.recurrent)
         n, m, length = left["x"].shape[0], right["x"].shape[0], self.length
@@ -100,7 +102,7 @@ class SequenceKernel(Kernel):
             """Move every step one back in the right sequence: step 1 has nothing before it."""
             return jnp.concatenate([jnp.zeros_like(rows[:1]), rows[:-1]])
 
-        def step(before: Any, inputs: Any) -> tuple[Any, dict[str, Array]]:
+        def step(before: list[States], inputs: tuple[States, Array, Array]) -> tuple[list[States], States]:
             now, norms, norms_before = inputs  # tokens' bits n x features; norms, layers + 1 by n
             rho, gap = (v.reshape(n, length, m).swapaxes(0, 1) for v in correlation_and_gap(now, flat))
             pair = _outer(norms[0], columns[0])
@@ -144,7 +146,7 @@ class SequenceKernel(Kernel):
             out[key] = scored.reshape(n * self.rows, m * self.rows)
         return out
 
-    def pair_bytes(self, left: Any) -> float:
+    def pair_bytes(self, left: Mapping[str, jax.ShapeDtypeStruct]) -> float:
         """Return the bytes of temporaries for one pair of examples."""
         return left["x"].dtype.itemsize * self.length**2 * (8.0 + 4 * len(self.groups))
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,17 +18,21 @@ import numpy as np
 from jax import lax
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array
+from jax.typing import ArrayLike
+from jaxtyping import Array, PyTree
 
 from wideproof.errors import InputError, JobError
 from wideproof.kernels import on_cpu, tiles
 from wideproof.kernels.agreement import require_agreement
-from wideproof.kernels.tiles import Kernel, examples
+from wideproof.kernels.contraction import AnyArray
+from wideproof.kernels.tiles import Examples, Kernel, Record, State, examples
 
 AXIS = "shares"
 
 
-def assemble(kernel: Kernel, state: Any, x: Any, other: Any | None = None, memory: int | None = None) -> dict[str, Any]:
+def assemble(
+    kernel: Kernel[State, Record], state: State, x: Examples, other: Examples | None = None, memory: int | None = None
+) -> Mapping[str, AnyArray]:
     """Return the kernel matrices: by tiles on one device or on the processor, by the ring where JAX sees several.
 
     With several processes all must call this with the same data; each gets the whole matrix. The first matrix of its
@@ -39,7 +43,9 @@ def assemble(kernel: Kernel, state: Any, x: Any, other: Any | None = None, memor
     return found
 
 
-def _assemble(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | None) -> dict[str, Any]:
+def _assemble(
+    kernel: Kernel[State, Record], state: State, x: Examples, other: Examples | None, memory: int | None
+) -> Mapping[str, AnyArray]:
     if jax.device_count() == 1:
         if kernel.by_numpy and jax.default_backend() == "cpu":
             return on_cpu.assemble(kernel, state, x, other, memory)
@@ -55,7 +61,9 @@ def _assemble(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int
         ) from error
 
 
-def _ring(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | None) -> dict[str, Array]:
+def _ring(
+    kernel: Kernel[State, Record], state: State, x: Examples, other: Examples | None, memory: int | None
+) -> dict[str, Array]:
     devices = np.array(jax.devices())
     mesh = Mesh(devices, (AXIS,))
     if jax.process_count() > 1:
@@ -74,14 +82,14 @@ def _ring(kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | N
 
 
 @lru_cache(maxsize=64)
-def _program(kernel: Kernel, mesh: Mesh, chunk: int, n: int) -> Any:
+def _program(kernel: Kernel, mesh: Mesh, chunk: int, n: int) -> Callable[..., Mapping[str, Array]]:
     shares = PartitionSpec(AXIS)
     across = jax.shard_map(
         partial(_share, kernel, chunk, mesh.size), mesh=mesh, in_specs=(PartitionSpec(), shares, PartitionSpec()),
         out_specs=shares, check_vma=False,
     )  # fmt: skip
 
-    def program(state: Any, x: Any, other: Any | None) -> dict[str, Array]:
+    def program(state: PyTree[Array], x: PyTree[Array], other: PyTree[Array] | None) -> Mapping[str, AnyArray]:
         found = across(state, x, other)
         columns = kernel.rows * (n if other is None else examples(other))
         return {key: matrix[:, :columns] for key, matrix in found.items()}
@@ -89,7 +97,9 @@ def _program(kernel: Kernel, mesh: Mesh, chunk: int, n: int) -> Any:
     return jax.jit(program)
 
 
-def _share(kernel: Kernel, chunk: int, count: int, state: Any, x: Any, other: Any | None) -> dict[str, Array]:
+def _share(
+    kernel: Kernel[State, Record], chunk: int, count: int, state: State, x: PyTree[Array], other: PyTree[Array] | None
+) -> Mapping[str, AnyArray]:
     """Compute one device's rows."""
     mine = kernel.keep(kernel.record(state, x))
     if other is not None:
@@ -110,11 +120,13 @@ def _share(kernel: Kernel, chunk: int, count: int, state: Any, x: Any, other: An
     return rows
 
 
-def _place(rows: dict[str, Array], blocks: dict[str, Array], column: Array) -> dict[str, Array]:
+def _place(rows: Mapping[str, Array], blocks: Mapping[str, AnyArray], column: Array) -> dict[str, Array]:
     return {key: lax.dynamic_update_slice_in_dim(rows[key], blocks[key], column, axis=1) for key in rows}
 
 
-def _blocks(kernel: Kernel, chunk: int, state: Any, left: Any, right: Any) -> dict[str, Array]:
+def _blocks(
+    kernel: Kernel[State, Record], chunk: int, state: State, left: Record, right: Record
+) -> Mapping[str, AnyArray]:
     """Compute the blocks between two sets of records, `chunk` examples of the left one at a time."""
     count = examples(left) // chunk
     if count == 1:
@@ -124,7 +136,7 @@ def _blocks(kernel: Kernel, chunk: int, state: Any, left: Any, right: Any) -> di
     return {key: block.reshape(-1, block.shape[-1]) for key, block in found.items()}
 
 
-def _chunk(kernel: Kernel, state: Any, x: Any, columns: int, memory: int | None) -> int:
+def _chunk(kernel: Kernel[State, Record], state: State, x: Examples, columns: int, memory: int | None) -> int:
     memory = tiles.default_memory() if memory is None else memory
     example, pair = tiles.need(kernel, state, x)
     chunk = int((memory - 2 * example * columns) / (pair * columns))
@@ -136,13 +148,13 @@ def _chunk(kernel: Kernel, state: Any, x: Any, columns: int, memory: int | None)
     return chunk
 
 
-def _pad(x: Any, n: int) -> Any:
+def _pad(x: Examples, n: int) -> PyTree[np.ndarray]:
     """Repeat the last example up to `n` of them."""
     missing = n - examples(x)
     return jax.tree.map(lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], missing, axis=0)]), x)
 
 
-def _spread(mesh: Mesh, x: Any) -> Any:
+def _spread(mesh: Mesh, x: PyTree[np.ndarray]) -> PyTree[Array]:
     """Give every device its share; a process hands out only what its own devices need."""
     sharding = NamedSharding(mesh, PartitionSpec(AXIS))
     return jax.tree.map(
@@ -150,7 +162,7 @@ def _spread(mesh: Mesh, x: Any) -> Any:
     )
 
 
-def _require_same(data: Any) -> None:
+def _require_same(data: PyTree[ArrayLike]) -> None:
     """Check that all processes bring the same data: the same numbers in the same order."""
     found = hashlib.sha256()
     for leaf in map(np.asarray, jax.tree.leaves(data)):

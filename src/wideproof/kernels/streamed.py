@@ -14,17 +14,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from wideproof.errors import InputError
-from wideproof.kernels.tiles import Kernel, default_memory, examples, need
+from wideproof.kernels.contraction import AnyArray
+from wideproof.kernels.tiles import Examples, Kernel, Record, State, default_memory, examples, need
 from wideproof.precision import double
 
 AXIS = "rows"
@@ -34,13 +35,15 @@ LARGEST, LARGEST_ON_CPU = 8192, 2048
 MATMUL = {"float64": "highest", "float32": "highest"}
 MATMUL_ON_GPU = {"float64": "highest", "float32": "TF32_TF32_F32_X3"}
 
+Tree = TypeVar("Tree")
+
 
 def _matmul(dtype: np.dtype) -> str:
     return (MATMUL_ON_GPU if jax.default_backend() == "gpu" else MATMUL)[dtype.name]
 
 
 @dataclass(frozen=True, eq=False)
-class Streamed:
+class Streamed(Generic[State, Record]):
     """The kernel matrix of `n` examples, known by its products with vectors.
 
     Attributes
@@ -55,9 +58,9 @@ class Streamed:
         The devices that share the rows of tiles.
     """
 
-    kernel: Kernel
-    state: Any
-    records: Any
+    kernel: Kernel[State, Record]
+    state: State
+    records: Record
     n: int
     tile: int
     mesh: Mesh
@@ -87,29 +90,29 @@ class Streamed:
         return np.asarray(_total(self.mesh)(sums))[: self.n]
 
     @double
-    def columns(self, which: np.ndarray) -> Columns:
+    def columns(self, which: np.ndarray) -> Columns[State, Record]:
         """Return the columns of some examples, known by their products too."""
         return Columns(self, _take(self.records, self.everywhere(which)))
 
-    def everywhere(self, tree: Any) -> Any:
+    def everywhere(self, tree: PyTree[AnyArray]) -> PyTree[Array]:
         """Return arrays on every device."""
         return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec()))
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class Columns(Generic[State, Record]):
     """Some columns $C$ of the kernel matrix: products with them, tile by tile, and $C^T D C$."""
 
-    matrix: Streamed
-    chosen: Any
+    matrix: Streamed[State, Record]
+    chosen: Record
 
     @double
-    def times(self, vectors: Any) -> Array:
+    def times(self, vectors: AnyArray) -> Array:
         """Return $C z$, where JAX computes."""
         return self._over_tiles(_times, vectors)
 
     @double
-    def transposed_times(self, vectors: Any) -> Array:
+    def transposed_times(self, vectors: AnyArray) -> Array:
         """Return the product of the transpose with `vectors`, n of them, where JAX computes."""
         return self._over_tiles(_transposed_times, vectors)
 
@@ -124,7 +127,7 @@ class Columns:
         with jax.default_matmul_precision("highest"):
             return _corner(self.matrix.kernel, self.matrix.state, self.chosen)
 
-    def _over_tiles(self, program: Any, vectors: Any) -> Array:
+    def _over_tiles(self, program: Callable[..., Array], vectors: AnyArray) -> Array:
         whole = self.matrix
         v = whole.everywhere(vectors)
         with jax.default_matmul_precision("highest"):
@@ -132,7 +135,9 @@ class Columns:
 
 
 @double
-def stream(kernel: Kernel, state: Any, x: Any, memory: int | None = None) -> Streamed:
+def stream(
+    kernel: Kernel[State, Record], state: State, x: Examples, memory: int | None = None
+) -> Streamed[State, Record]:
     """Return the kernel matrix of the examples `x` as its products.
 
     `memory` bounds, in bytes, the records and a tile on each device.
@@ -161,7 +166,9 @@ def stream(kernel: Kernel, state: Any, x: Any, memory: int | None = None) -> Str
 
 
 @double
-def product_between(kernel: Kernel, state: Any, x: Any, other: Any, vectors: np.ndarray) -> np.ndarray:
+def product_between(
+    kernel: Kernel[State, Record], state: State, x: Examples, other: Examples, vectors: np.ndarray
+) -> np.ndarray:
     """Return the kernel matrix between `x` and `other` times `vectors`, one for each of `other`, tile by tile.
 
     Examples
@@ -183,7 +190,7 @@ def product_between(kernel: Kernel, state: Any, x: Any, other: Any, vectors: np.
     return np.concatenate(found)
 
 
-def _tile(kernel: Kernel, state: Any, x: Any, memory: int | None) -> int:
+def _tile(kernel: Kernel[State, Record], state: State, x: Examples, memory: int | None) -> int:
     """Return how many examples make a tile: at most half of the memory is for it."""
     memory = 2 * default_memory() if memory is None else memory
     example, pair = need(kernel, state, x)
@@ -205,12 +212,12 @@ def _spread(mesh: Mesh) -> NamedSharding:
 
 
 @lru_cache(maxsize=8)
-def _total(mesh: Mesh) -> Any:
+def _total(mesh: Mesh) -> Callable[[Array], Array]:
     return jax.jit(lambda sums: sums.sum(axis=0), out_shardings=NamedSharding(mesh, PartitionSpec()))
 
 
 @lru_cache(maxsize=32)
-def _row_program(kernel: Kernel, mesh: Mesh, tile: int) -> Any:
+def _row_program(kernel: Kernel, mesh: Mesh, tile: int) -> Callable[..., Array]:
     each, all_ = PartitionSpec(AXIS), PartitionSpec()
     across = jax.shard_map(
         partial(_row, kernel, tile), mesh=mesh, in_specs=(all_, all_, all_, each, all_), out_specs=each, check_vma=False
@@ -218,16 +225,18 @@ def _row_program(kernel: Kernel, mesh: Mesh, tile: int) -> Any:
     return jax.jit(across, donate_argnums=3)
 
 
-def _part(tree: Any, i: Array, tile: int) -> Any:
+def _part(tree: Tree, i: Array, tile: int) -> Tree:
     return jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, i * tile, tile), tree)
 
 
-def _tile_of(kernel: Kernel, state: Any, left: Any, right: Any) -> Array:
+def _tile_of(kernel: Kernel[State, Record], state: State, left: Record, right: Record) -> Array:
     found = kernel.block(state, left, right)
-    return sum(found.values(), start=jnp.zeros((), next(iter(found.values())).dtype))
+    return jnp.asarray(sum(found.values(), start=jnp.zeros((), next(iter(found.values())).dtype)))
 
 
-def _row(kernel: Kernel, tile: int, state: Any, records: Any, v: Array, sums: Array, first: Array) -> Array:
+def _row(
+    kernel: Kernel[State, Record], tile: int, state: State, records: Record, v: Array, sums: Array, first: Array
+) -> Array:
     """Add one device's row of tiles: its own part, and what its tiles give to the parts before it."""
     i = first + lax.axis_index(AXIS)
     here = i * tile < v.shape[0]
@@ -250,22 +259,24 @@ def _row(kernel: Kernel, tile: int, state: Any, records: Any, v: Array, sums: Ar
 
 
 @partial(jax.jit, static_argnums=0)
-def _records(kernel: Kernel, state: Any, x: Any) -> Any:
+def _records(kernel: Kernel[State, Record], state: State, x: PyTree[Array]) -> Record:
     return kernel.keep(kernel.record(state, x))
 
 
 @jax.jit
-def _take(records: Any, which: Array) -> Any:
+def _take(records: Record, which: Array) -> Record:
     return jax.tree.map(lambda leaf: leaf[which], records)
 
 
 @partial(jax.jit, static_argnums=0)
-def _corner(kernel: Kernel, state: Any, chosen: Any) -> Array:
+def _corner(kernel: Kernel[State, Record], state: State, chosen: Record) -> Array:
     return _tile_of(kernel, state, chosen, chosen)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _times(kernel: Kernel, tile: int, n: int, state: Any, records: Any, chosen: Any, z: Array) -> Array:
+def _times(
+    kernel: Kernel[State, Record], tile: int, n: int, state: State, records: Record, chosen: Record, z: Array
+) -> Array:
     def one(i: Array) -> Array:
         return _tile_of(kernel, state, _part(records, i, tile), chosen) @ z
 
@@ -277,7 +288,9 @@ def _padded(v: Array, tile: int, n: int) -> Array:
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _transposed_times(kernel: Kernel, tile: int, n: int, state: Any, records: Any, chosen: Any, v: Array) -> Array:
+def _transposed_times(
+    kernel: Kernel[State, Record], tile: int, n: int, state: State, records: Record, chosen: Record, v: Array
+) -> Array:
     filled = _padded(v, tile, n)
 
     def add(i: Array, total: Array) -> Array:
@@ -288,7 +301,9 @@ def _transposed_times(kernel: Kernel, tile: int, n: int, state: Any, records: An
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _weighted_square(kernel: Kernel, tile: int, n: int, state: Any, records: Any, chosen: Any, weight: Array) -> Array:
+def _weighted_square(
+    kernel: Kernel[State, Record], tile: int, n: int, state: State, records: Record, chosen: Record, weight: Array
+) -> Array:
     filled = _padded(weight, tile, n)
 
     def add(i: Array, total: Array) -> Array:

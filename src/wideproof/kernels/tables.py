@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +26,7 @@ from numpy.polynomial import chebyshev
 from wideproof.errors import InputError
 from wideproof.kernels import interpolants
 from wideproof.kernels.duals import covariance, covariance_grid, slope_covariance
-from wideproof.kernels.interpolants import Breaks
+from wideproof.kernels.interpolants import Breaks, Leaves
 from wideproof.networks import Activation, get_activation
 from wideproof.precision import double_to_numpy
 
@@ -70,8 +69,8 @@ class DualTable:
     activation: str
     low: float
     high: float
-    coefficients: dict[str, Any]
-    error: dict[str, Any]
+    coefficients: Leaves
+    error: Leaves
     breaks: Breaks
 
     @staticmethod

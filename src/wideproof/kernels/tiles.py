@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any
+from typing import Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from wideproof.errors import InputError
+from wideproof.kernels.contraction import AnyArray
 
 # Small tiles (in rows of the products) make slow products. Tiles on the diagonal are cut further, into parts no
 # smaller than SMALLEST_PART, of which half are mirrored.
@@ -30,12 +31,17 @@ FEWEST_TILES, SMALLEST_TILE, LARGEST_TILE = 8, 256, 4096
 LARGEST_ON_CPU = 1280
 PARTS, SMALLEST_PART = 2, 128
 
+Examples = PyTree[AnyArray]  # with the examples along the first axis
+State = TypeVar("State")  # a pytree of arrays: weights, or coefficients of interpolants
+Record = TypeVar("Record")  # a pytree of arrays, with the examples along the first axis
+Kept = TypeVar("Kept")
+
 
 @dataclass(frozen=True)
-class Kernel(ABC):
+class Kernel(ABC, Generic[State, Record]):
     """What a tile needs to know; hashable, so that a kernel of the same structure is compiled once.
 
-    `state` is a pytree of arrays (weights, or coefficients of interpolants) handed to both methods.
+    `State` is the type of what is handed to both methods, `Record` of what is kept of the examples: pytrees of arrays.
     """
 
     @property
@@ -54,7 +60,7 @@ class Kernel(ABC):
         return self.rows
 
     @property
-    def family(self) -> tuple[Any, ...]:
+    def family(self) -> tuple[Hashable, ...]:
         """What decides which operations `record` and `block` consist of: a name, and functions with a `name`.
 
         Empty where that is not known: then no matrix is compared with NumPy.
@@ -66,29 +72,29 @@ class Kernel(ABC):
         """Whether `keep` and `block` are mostly large products, and take NumPy arrays too: see `on_cpu`."""
         return False
 
-    def dtype(self, x: Any) -> np.dtype:
+    def dtype(self, x: Examples) -> np.dtype:
         """Return the dtype of the matrices; by default that of the examples."""
         return jax.tree.leaves(x)[0].dtype
 
     @abstractmethod
-    def record(self, state: Any, x: Any) -> Any:
+    def record(self, state: State, x: PyTree[Array]) -> Record:
         """Return what a pass over the examples `x` leaves: arrays with the examples along the first axis."""
 
-    def keep(self, record: Any) -> Any:
+    def keep(self, record: Record) -> Record:
         """Return what is kept of a record, example by example; by default all of it."""
         return record
 
     @abstractmethod
-    def block(self, state: Any, left: Any, right: Any) -> dict[str, Any]:
+    def block(self, state: State, left: Record, right: Record) -> Mapping[str, AnyArray]:
         """Return the blocks between two sets of records, each `(rows * n, rows * m)`."""
 
     @abstractmethod
-    def pair_bytes(self, left: Any) -> float:
+    def pair_bytes(self, left: PyTree[jax.ShapeDtypeStruct]) -> float:
         """Return the bytes that `block` needs for one pair of examples, from the shapes of a record."""
 
 
 def assemble(
-    kernel: Kernel, state: Any, x: Any, other: Any | None = None, memory: int | None = None
+    kernel: Kernel[State, Record], state: State, x: Examples, other: Examples | None = None, memory: int | None = None
 ) -> dict[str, Array]:
     """Return the kernel matrices of `x` with itself, or with `other`, tile by tile.
 
@@ -120,7 +126,7 @@ def default_memory() -> int:
     return stats["bytes_limit"] // 4 if "bytes_limit" in stats else 2 << 30
 
 
-def examples(x: Any) -> int:
+def examples(x: Examples) -> int:
     """Return the number of examples of an array or a pytree of arrays."""
     return jax.tree.leaves(x)[0].shape[0]
 
@@ -143,7 +149,12 @@ class Plan:
 
 
 def plan_tiles(
-    kernel: Kernel, state: Any, x: Any, other: Any | None, memory: int | None, sizes: Sizes | None = None
+    kernel: Kernel[State, Record],
+    state: State,
+    x: Examples,
+    other: Examples | None,
+    memory: int | None,
+    sizes: Sizes | None = None,
 ) -> Plan:
     """Choose the tile from the memory and from what products like."""
     if sizes is None:
@@ -168,25 +179,25 @@ def plan_tiles(
     return Plan(min(tile, max(1, rows // kernel.product_rows)), keep)
 
 
-def need(kernel: Kernel, state: Any, x: Any) -> tuple[int, float]:
+def need(kernel: Kernel[State, Record], state: State, x: Examples) -> tuple[int, float]:
     """Return the bytes that the record of one example takes, and the temporaries of a pair."""
     leaves, tree = jax.tree.flatten((state, x))
-    return _need(kernel, tree, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves))
+    return _need(kernel, tree, tuple(jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves))
 
 
 @lru_cache(maxsize=256)
-def _need(kernel: Kernel, tree: Any, shapes: tuple[tuple[tuple[int, ...], Any], ...]) -> tuple[int, float]:
-    state, x = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
+def _need(kernel: Kernel, tree: Hashable, shapes: tuple[jax.ShapeDtypeStruct, ...]) -> tuple[int, float]:
+    state, x = jax.tree.unflatten(tree, shapes)
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), x)
     record = jax.eval_shape(lambda state, one: kernel.keep(kernel.record(state, one)), state, one)
     example = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(record))
     return example, kernel.pair_bytes(record)
 
 
-class Side:
+class Side(Generic[Kept]):
     """One side of the matrix in tiles of one size; the last one reaches back, so that all have the same shape."""
 
-    def __init__(self, take: Callable[[Any], Any], x: Any, plan: Plan) -> None:
+    def __init__(self, take: Callable[[Examples], Kept], x: Examples, plan: Plan) -> None:
         self.take, self.x = take, x
         n = examples(x)
         count = -(-n // plan.tile)
@@ -194,10 +205,10 @@ class Side:
         self.starts = [min(i * self.tile, n - self.tile) for i in range(count)]
         self.kept = [self._take(start) for start in self.starts] if plan.keep else None
 
-    def _take(self, start: int) -> Any:
+    def _take(self, start: int) -> Kept:
         return self.take(jax.tree.map(lambda leaf: leaf[start : start + self.tile], self.x))
 
-    def tiles(self, until: int | None = None) -> Iterator[tuple[int, Any]]:
+    def tiles(self, until: int | None = None) -> Iterator[tuple[int, Kept]]:
         """Yield the first example and the records of each tile, up to the tile that starts at `until`."""
         for k, start in enumerate(self.starts):
             if until is not None and start > until:
@@ -206,17 +217,17 @@ class Side:
 
 
 @partial(jax.jit, static_argnums=0)
-def _record(kernel: Kernel, state: Any, x: Any) -> Any:
+def _record(kernel: Kernel[State, Record], state: State, x: PyTree[Array]) -> Record:
     return kernel.keep(kernel.record(state, x))
 
 
 @partial(jax.jit, static_argnums=0)
-def _block(kernel: Kernel, state: Any, left: Any, right: Any) -> dict[str, Array]:
+def _block(kernel: Kernel[State, Record], state: State, left: Record, right: Record) -> Mapping[str, AnyArray]:
     return kernel.block(state, left, right)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _diagonal(kernel: Kernel, parts: int, state: Any, records: Any) -> dict[str, Array]:
+def _diagonal(kernel: Kernel[State, Record], parts: int, state: State, records: Record) -> dict[str, Array]:
     """Compute a symmetric block from parts on and below its diagonal."""
     n = examples(records)
     edges = [round(k * n / parts) for k in range(parts + 1)]
