@@ -17,7 +17,7 @@ statement supposes is checked too, and shown beside its conclusion, but does not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -169,6 +169,21 @@ def at_least(
     return replace(check, left=check.right, right=check.left, constant=None, note=note)
 
 
+def sides(samples: Iterable[Sequence[ArrayLike]]) -> tuple[np.ndarray, ...]:
+    """Return the sides of a comparison from samples gathered one by one, each a number or an array for every side.
+
+    Examples
+    --------
+    >>> left, right = sides([(1.0, 2.0), ([3.0, 4.0], 5.0)])
+    >>> left.tolist(), right.tolist()
+    ([1.0, 3.0, 4.0], [2.0, 5.0, 5.0])
+    """
+    rows = [[side.ravel() for side in np.broadcast_arrays(*(np.asarray(s, float) for s in one))] for one in samples]
+    if not rows:
+        raise ValueError("nothing to compare: no sample was gathered")
+    return tuple(np.concatenate(column) for column in zip(*rows, strict=True))
+
+
 def scales(
     title: str,
     variable: str,
@@ -244,6 +259,12 @@ def frequency(title: str, successes: int, trials: int, claimed: float) -> Check:
     note = f"{successes} of {trials}, interval [{low:.3f}, {high:.3f}]"
     slack = (rate - claimed) / max(rate, claimed, 1e-300)
     return Check(title, "bound", outcome, rate, claimed, slack, samples=trials, note=note)
+
+
+def often(title: str, held: ArrayLike, claimed: float) -> Check:
+    """Compare with a claimed probability how often something held: one truth value for each trial."""
+    found = np.asarray(held)
+    return frequency(title, int(np.count_nonzero(found)), found.size, claimed)
 
 
 def conclude(

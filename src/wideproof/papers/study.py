@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import zlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Size = Literal["quick", "standard", "deep"]
 SIZES: tuple[Size, ...] = ("quick", "standard", "deep")
 T = TypeVar("T")
+X = TypeVar("X")
 P = ParamSpec("P")
 L = TypeVar("L", bound="Lab")
 
@@ -90,6 +91,21 @@ class Lab:
     def rng(self, *label: Hashable) -> np.random.Generator:
         """Return random numbers that depend on the seed and the label only."""
         return np.random.default_rng([self.seed, zlib.crc32(repr(label).encode())])
+
+    def over(self, grid: Iterable[X], draws: int | Iterable[Any], measure: Callable[[X, Any], Any]) -> np.ndarray:
+        """Measure at every point of a grid and in every draw, one row per draw; several values give a table each.
+
+        Examples
+        --------
+        >>> Lab("quick").over((1, 10), 3, lambda width, draw: width + draw).tolist()
+        [[1, 10], [2, 11], [3, 12]]
+        >>> whole, half = Lab("quick").over((2, 4), 1, lambda width, draw: (width, width / 2))
+        >>> half.tolist()
+        [[1.0, 2.0]]
+        """
+        points, seeds = tuple(grid), range(draws) if isinstance(draws, int) else draws
+        table = np.array([[measure(x, draw) for x in points] for draw in seeds])
+        return table if table.ndim < 3 else np.moveaxis(table, -1, 0)
 
     def drawn(self, network: Network, *label: Hashable, scale: float = 1.0) -> dict[str, np.ndarray]:
         """Draw weights from the network's Gaussian laws with NumPy, which needs no compilation for each size.
