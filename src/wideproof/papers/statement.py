@@ -143,6 +143,15 @@ def function_of(paper: str, name: str) -> Callable[..., Check]:
     return getattr(import_module(f"wideproof.papers.{paper}.{module}"), name)
 
 
+def door(paper: str) -> tuple[Callable[[str], Callable[..., Check]], Callable[[], list[str]], Callable[..., None]]:
+    """Return the `__getattr__` and `__dir__` of a paper's package, which gives its statements, and its `told`."""
+
+    def names() -> list[str]:
+        return [*vars(import_module(f"wideproof.papers.{paper}")), *(one.id for one in statements(paper))]
+
+    return functools.partial(function_of, paper), names, functools.partial(told, paper)
+
+
 def laboratory(paper: str, study: str = "quick", seed: int = 0) -> Lab:
     """Return a new laboratory for the statements of one paper.
 
@@ -198,24 +207,17 @@ class Section:
         return register
 
 
+tool = Section("tool", "none")  # what the proofs use and no network is in
+
+
 def told(
     paper: str, name: str, check: str, role: str, network: str, title: str, *, kind: str = "", module: str = "",
     expected: Answer = Answer.HOLDS, why: str = "", erratum: str = "",
 ) -> None:  # fmt: skip
     """Register a statement; by itself, one that nothing can be computed for: a definition, or a step of a proof."""
+    called, part = kind or _kind(name), _part(paper, name)
     REGISTERED[paper][name] = Statement(
-        paper,
-        name,
-        kind or _kind(name),
-        _part(paper, name),
-        role,
-        check,
-        network,
-        expected,
-        why,
-        erratum,
-        module,
-        title,
+        paper, name, called, part, role, check, network, expected, why, erratum, module, title
     )
 
 

@@ -5,54 +5,36 @@ from wideproof.papers import allenzhu2018
 print(allenzhu2018.fact_2_5())
 """
 
-from collections.abc import Callable
+from wideproof.papers.statement import door
 
-from wideproof.papers.check import Check
-from wideproof.papers.statement import function_of, statements, told
-
-
-def __getattr__(name: str) -> Callable[..., Check]:
-    return function_of("allenzhu2018", name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *(one.id for one in statements("allenzhu2018"))]
-
+__getattr__, __dir__, _told = door("allenzhu2018")
 
 # What nothing can be computed for by itself.
 # fmt: off
-told("allenzhu2018", "eq_2_1", "none", "setting", "none",
+_told("eq_2_1", "none", "setting", "none",
     "The objective: half squared errors summed over sequences and times from the second on", kind="definition")
-told("allenzhu2018", "definition_2_2", "none", "setting", "rnn", "Activation masks D, with zero counted as active",
+_told("definition_2_2", "none", "setting", "rnn", "Activation masks D, with zero counted as active",
     erratum="the consequence h = DWh omits the input Ax")
-told("allenzhu2018", "assumption_2_4", "none", "hypothesis", "rnn",
-    "The width exceeds a polynomial in n, d, L, 1/δ and log(1/ε)")
-told("allenzhu2018", "eq_6_1", "none", "gradient", "rnn",
+_told("assumption_2_4", "none", "hypothesis", "rnn", "The width exceeds a polynomial in n, d, L, 1/δ and log(1/ε)")
+_told("eq_6_1", "none", "gradient", "rnn",
     "The fake gradient: row k of the gradient with losses that are held fixed", kind="definition")
-told("allenzhu2018", "eq_6_5", "proof_step", "gradient", "rnn",
+_told("eq_6_5", "proof_step", "gradient", "rnn",
     "The same large row at the start itself, after splitting one unit's randomness off")
-told("allenzhu2018", "eq_6_6", "proof_step", "gradient", "rnn",
-    "Large rows after splitting off the randomness of a set of units")
-told("allenzhu2018", "eq_6_8", "proof_step", "gradient", "rnn",
+_told("eq_6_6", "proof_step", "gradient", "rnn", "Large rows after splitting off the randomness of a set of units")
+_told("eq_6_8", "proof_step", "gradient", "rnn",
     "Squared rows summed over a set N are at least |N|/poly(ρ) times the squared loss")
-told("allenzhu2018", "definition_a_14", "none", "tool", "none",
-    "(α,σ)-good vectors: nearly half beyond ασ on either side")
-told("allenzhu2018", "definition_b_1", "none", "initialization", "rnn",
-    "U_l: an orthonormal basis of all hidden states up to time l")
-told("allenzhu2018", "definition_b_2", "none", "initialization", "rnn",
+_told("definition_a_14", "none", "tool", "none", "(α,σ)-good vectors: nearly half beyond ασ on either side")
+_told("definition_b_1", "none", "initialization", "rnn", "U_l: an orthonormal basis of all hidden states up to time l")
+_told("definition_b_2", "none", "initialization", "rnn",
     "v_{i,l}: the direction that a hidden state adds to all earlier ones")
-told("allenzhu2018", "definition_b_8", "none", "setting", "none",
-    "δ-separable: each of two vectors is δ away from the other's line")
-told("allenzhu2018", "definition_c_1", "none", "perturbation", "rnn",
+_told("definition_b_8", "none", "setting", "none", "δ-separable: each of two vectors is δ away from the other's line")
+_told("definition_c_1", "none", "perturbation", "rnn",
     "Notation: values at the start (tilde), at the perturbed weights (plain), and their differences (prime)")
-told("allenzhu2018", "definition_d_1", "none", "gradient", "none",
-    "The two thresholds near zero: β+ = δ/ρ² and β− = δ/ρ^10")
-told("allenzhu2018", "definition_d_6", "none", "gradient", "rnn",
+_told("definition_d_1", "none", "gradient", "none", "The two thresholds near zero: β+ = δ/ρ² and β− = δ/ρ^10")
+_told("definition_d_6", "none", "gradient", "rnn",
     "Back from l to a: B times masks and weights from time a down to l+1")
-told("allenzhu2018", "definition_e_3", "none", "gradient", "none",
-    "The size θ of the split: between ρ⁴β− and β+/ρ³")
-told("allenzhu2018", "eq_e_13", "proof_step", "gradient", "rnn",
-    "The size of the sets in the proof of Theorem 5: ρ^22/β−²")
-told("allenzhu2018", "definition_g_1", "none", "smoothness", "rnn",
+_told("definition_e_3", "none", "gradient", "none", "The size θ of the split: between ρ⁴β− and β+/ρ³")
+_told("eq_e_13", "proof_step", "gradient", "rnn", "The size of the sets in the proof of Theorem 5: ρ^22/β−²")
+_told("definition_g_1", "none", "smoothness", "rnn",
     "Notation: values at the start, at a point W_c near it, and at W_c + W'")
 # fmt: on

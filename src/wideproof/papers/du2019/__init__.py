@@ -7,44 +7,32 @@ Every checkable statement is a function named after it, on a shared quick labora
 holds
 """
 
-from collections.abc import Callable
+from wideproof.papers.statement import door
 
-from wideproof.papers.check import Check
-from wideproof.papers.statement import function_of, statements, told
-
-
-def __getattr__(name: str) -> Callable[..., Check]:
-    return function_of("du2019", name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *(one.id for one in statements("du2019"))]
-
+__getattr__, __dir__, _told = door("du2019")
 
 # What nothing can be computed for by itself.
 # fmt: off
-told("du2019", "condition_3_2", "none", "hypothesis", "any", "The activation is analytic and no polynomial")
-told("du2019", "eq_1", "none", "setting", "any", "The loss: half the sum of squared errors, not a mean",
+_told("condition_3_2", "none", "hypothesis", "any", "The activation is analytic and no polynomial")
+_told("eq_1", "none", "setting", "any", "The loss: half the sum of squared errors, not a mean", kind="definition")
+_told("eq_2", "none", "setting", "fc_smooth", "The fully connected network, layers scaled by √(c_σ/m)",
     kind="definition")
-told("du2019", "eq_2", "none", "setting", "fc_smooth", "The fully connected network, layers scaled by √(c_σ/m)",
+_told("eq_3", "none", "setting", "resnet_smooth", "The residual network, branches scaled by c_res/(H√m)",
     kind="definition")
-told("du2019", "eq_3", "none", "setting", "resnet_smooth", "The residual network, branches scaled by c_res/(H√m)",
-    kind="definition")
-told("du2019", "eq_6", "none", "perturbation", "any", "How far training has gone: ‖W(k) - W(0)‖_F/√m",
-    kind="definition")
-told("du2019", "eq_9", "none", "hypothesis", "resnet_smooth", "The width of the residual theorem", kind="condition",
+_told("eq_6", "none", "perturbation", "any", "How far training has gone: ‖W(k) - W(0)‖_F/√m", kind="definition")
+_told("eq_9", "none", "hypothesis", "resnet_smooth", "The width of the residual theorem", kind="condition",
     erratum="the fourth term is larger than needed: block and limit both carry 1/H²")
-told("du2019", "eq_11", "none", "hypothesis", "conv_resnet", "The width of the convolutional theorem",
+_told("eq_11", "none", "hypothesis", "conv_resnet", "The width of the convolutional theorem",
     kind="condition", erratum="n⁴/(λ0⁴H²) where the proof gives n²/(λ0²H²)")
-told("du2019", "remark_e_1", "none", "setting", "any", "How many positions a layer has in the common framework")
-told("du2019", "remark_e_2", "none", "setting", "conv_resnet",
+_told("remark_e_1", "none", "setting", "any", "How many positions a layer has in the common framework")
+_told("remark_e_2", "none", "setting", "conv_resnet",
     "A convolution's weights are a space of as many dimensions as the filter has pixels")
-told("du2019", "remark_e_3", "none", "setting", "any",
+_told("remark_e_3", "none", "setting", "any",
     "The skip map D: nothing for fully connected, the identity for residual layers")
-told("du2019", "remark_e_4", "none", "setting", "any", "How many channels the input has in the common framework")
-told("du2019", "remark_e_5", "none", "setting", "any", "Which ρ and D give which network",
+_told("remark_e_4", "none", "setting", "any", "How many channels the input has in the common framework")
+_told("remark_e_5", "none", "setting", "any", "Which ρ and D give which network",
     erratum="ρ = σ is printed for √c_σ σ, also in the first layer of residual networks")
-told("du2019", "remark_e_6", "none", "setting", "any", "X is √m times the features")
-told("du2019", "remark_e_8", "proof_step", "initialization", "any",
+_told("remark_e_6", "none", "setting", "any", "X is √m times the features")
+_told("remark_e_8", "proof_step", "initialization", "any",
     "How the lemmas on the least eigenvalue follow from the concentration")
 # fmt: on

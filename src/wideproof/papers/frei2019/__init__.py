@@ -10,36 +10,26 @@ Examples
 holds
 """
 
-from collections.abc import Callable
+from wideproof.papers.statement import door
 
-from wideproof.papers.check import Check
-from wideproof.papers.statement import function_of, statements, told
-
-
-def __getattr__(name: str) -> Callable[..., Check]:
-    return function_of("frei2019", name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *(one.id for one in statements("frei2019"))]
-
+__getattr__, __dir__, _told = door("frei2019")
 
 # What nothing can be computed for by itself.
 # fmt: off
-told("frei2019", "eq_1", "none", "setting", "resnet_relu",
+_told("eq_1", "none", "setting", "resnet_relu",
     "Definition of the matrices H that carry layer l-1 to layer l': residual factors, the latest on the left",
     kind="definition")
-told("frei2019", "eq_4", "proof_step", "convergence", "resnet_relu",
+_told("eq_4", "proof_step", "convergence", "resnet_relu",
     "Proof of Theorem 3.5: one more step does not leave the τ-ball", erratum="the radius is now τ/2, now τ")
-told("frei2019", "eq_9", "none", "generalization", "resnet_relu",
+_told("eq_9", "none", "generalization", "resnet_relu",
     "Definition of the Rademacher complexity of the networks within τ of the start", kind="definition")
-told("frei2019", "eq_19", "proof_step", "smoothness", "resnet_relu",
+_told("eq_19", "proof_step", "smoothness", "resnet_relu",
     "Proof of Lemma 4.2: few flips keep the last layer's first part small",
     erratum="the inequality quoted for vectors is false; it is meant for diagonals")
-told("frei2019", "eq_23", "proof_step", "smoothness", "resnet_relu",
+_told("eq_23", "proof_step", "smoothness", "resnet_relu",
     "Proof of Lemma 4.2: what residual layers add to the remainder", erratum="limits of the sums are garbled")
-told("frei2019", "eq_24", "proof_step", "smoothness", "resnet_relu",
+_told("eq_24", "proof_step", "smoothness", "resnet_relu",
     "Proof of Lemma 4.2: what the first layer adds to the remainder", erratum="a transpose is missing")
-told("frei2019", "eq_38", "proof_step", "perturbation", "resnet_relu",
+_told("eq_38", "proof_step", "perturbation", "resnet_relu",
     "Proof of Lemma B.5: moved residual products stay bounded", erratum="covers the layers up to L only")
 # fmt: on

@@ -8,36 +8,26 @@ one:
 holds
 """
 
-from collections.abc import Callable
+from wideproof.papers.statement import door
 
-from wideproof.papers.check import Check
-from wideproof.papers.statement import function_of, statements, told
-
-
-def __getattr__(name: str) -> Callable[..., Check]:
-    return function_of("zou2018", name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *(one.id for one in statements("zou2018"))]
-
+__getattr__, __dir__, _told = door("zou2018")
 
 # What nothing can be computed for by itself.
 # fmt: off
-told("zou2018", "eq_3_1", "none", "setting", "none",
+_told("eq_3_1", "none", "setting", "none",
     "Products of matrices are ordered: the later layer stands to the left, and an empty product is the identity",
     kind="definition")
-told("zou2018", "eq_3_2", "none", "setting", "relu",
+_told("eq_3_2", "none", "setting", "relu",
     "What is minimized: the average of ℓ(y f(x)) over the training examples", kind="definition")
-told("zou2018", "eq_5_1", "none", "hypothesis", "relu",
+_told("eq_5_1", "none", "hypothesis", "relu",
     "How wide, how sparse and how separated Theorem 5.1 wants things to be", kind="condition",
     erratum="a term n φ⁻¹ log(1/δ) is missing for very small δ")
-told("zou2018", "remark_5_2", "proof_step", "initialization", "relu",
+_told("remark_5_2", "proof_step", "initialization", "relu",
     "The values of β, s and τ that the proofs use later, and why the final width satisfies (5.1)")
-told("zou2018", "eq_d_6", "proof_step", "convergence", "relu",
+_told("eq_d_6", "proof_step", "convergence", "relu",
     "The squared margin change bounded by the squared mean slope of the minibatch",
     erratum="the square on the minibatch mean is missing")
-told("zou2018", "eq_d_15", "proof_step", "convergence", "relu",
+_told("eq_d_15", "proof_step", "convergence", "relu",
     "The SGD potential hardly rises above its first value, with high probability",
     erratum="α0 is printed where α1 is meant")
 # fmt: on
