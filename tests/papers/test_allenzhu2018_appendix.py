@@ -20,7 +20,7 @@ from wideproof.papers.allenzhu2018 import (
     randomness,
     semismooth,
 )
-from wideproof.papers.allenzhu2018.errata_appendix import ERRATA_APPENDIX
+from wideproof.papers.allenzhu2018.errata_appendix import erratum
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import identity, scales
 from wideproof.papers.statement import index
@@ -63,7 +63,7 @@ def test_the_names_tie() -> None:
 
 
 def test_each_erratum_belongs_to_a_statement() -> None:
-    assert {entry.statement for entry in ERRATA_APPENDIX} <= set(FUNCTIONS)
+    assert {entry.statement for entry in erratum} <= set(FUNCTIONS)
 
 
 # Planted violations.

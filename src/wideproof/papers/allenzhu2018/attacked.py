@@ -5,7 +5,7 @@ r"""Networks moved from their start by a perturbation $W'$, and what moves with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -125,8 +125,9 @@ def gradient_norms(before: Unrolled, after: Unrolled, losses: np.ndarray) -> np.
 
 
 def largest(
-    lab: Lab, measure: Callable[[Shift], float], kinds: Sequence[str] = KINDS, variables: Sequence[str] = ("m",)
-) -> dict[str, tuple[Sequence[float], np.ndarray]]:
+    lab: Lab, measure: Callable[[Shift], float], kinds: Sequence[str] = KINDS, variables: Sequence[str] = ("m",),
+    worst: Callable[[Iterable[float]], float] = max,
+) -> dict[str, tuple[Sequence[float], np.ndarray]]:  # fmt: skip
     """Return, by variable (`m`, `τ0`, `L`), the grid and the worst attack's values, one row per start."""
     small = lab.pick(128, 256, 512)
     cells: dict[str, list[tuple[int, int, float]]] = {
@@ -135,18 +136,12 @@ def largest(
         "L": [(small, length, RADIUS) for length in lab.lengths[:4]],
     }
     grids: dict[str, Sequence[float]] = {"m": lab.widths, "τ0": RADII, "L": lab.lengths[:4]}
-    return {
-        name: (
-            grids[name],
-            np.array(
-                [
-                    [max(measure(shift(lab, kind, m, size, seed, r)) for kind in kinds) for m, size, r in cells[name]]
-                    for seed in draws(lab)
-                ]
-            ),
-        )
-        for name in variables
-    }
+
+    def of_all(cell: tuple[int, int, float], seed: int) -> float:
+        width, length, radius = cell
+        return worst(measure(shift(lab, kind, width, length, seed, radius)) for kind in kinds)
+
+    return {name: (grids[name], lab.over(cells[name], draws(lab), of_all)) for name in variables}
 
 
 def every_shift(lab: Lab) -> list[Shift]:

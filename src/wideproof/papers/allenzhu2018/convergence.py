@@ -82,18 +82,14 @@ def theorem_1(lab: Lab) -> Check:
     """
     widths = training_widths(lab)
     runs = [lab.runs(m) for m in widths]
-    growth, bounds = [], []
-    for several in runs:
-        for run in several:
-            losses = curve(run)
-            growth.append((losses[1:] / losses[:-1]).max())
-            bounds.append(1 - RATE * rate_of(run))
+    every = [run for several in runs for run in several]
+    growth = [(curve(run)[1:] / curve(run)[:-1]).max() for run in every]
     steps = np.array([[steps_to(run, np.array([1e-6]))[0] for run in several] for several in runs])
     far = np.array([[moved(run) / predicted_distance(run) for run in several] for several in runs])
     step_sizes = np.array([[run.step_size * m for run in several] for several, m in zip(runs, widths, strict=True)])
     return conclude(
-        at_most("worst f(t+1)/f(t), against 1 - eta lambda_min/4", growth, bounds),
-        linear_in_log("steps to eps f(0)", [run for several in runs for run in several]),
+        at_most("worst f(t+1)/f(t), against 1 - eta lambda_min/4", growth, [1 - RATE * rate_of(run) for run in every]),
+        linear_in_log("steps to eps f(0)", every),
         scales("steps to 1e-6 f(0)", "m", widths, steps.T, 0.0),
         scales("distance from the start over (r' (K/m)^-1 r)^(1/2)", "m", widths, far.T, -0.5),
         scales("eta m at the step size used", "m", widths, step_sizes.T, 0.0, sense="at least"),
@@ -129,23 +125,16 @@ def theorem_2(lab: Lab) -> Check:
         jumps = [(curve(run)[1:] / curve(run)[:-1]).max() for run in runs]
         # one step changes the batch's residuals by at most eta n/b lambda_max of themselves
         parts.append(at_most(f"worst f(t+1)/f(t), batch {batch}", jumps, (1 + lab.training_data().n / batch) ** 2))
-        parts.append(
-            at_most(
-                f"distance from the start times sqrt(m), batch {batch}",
-                [moved(run) * np.sqrt(NARROW) for run in runs],
-                20.0,
-            )
-        )
+        far = [moved(run) * np.sqrt(NARROW) for run in runs]
+        parts.append(at_most(f"distance from the start times sqrt(m), batch {batch}", far, 20.0))
     whole, plain = sgd_runs(lab, 4), lab.runs(NARROW)
     paths = [[run.records["loss"] for run in runs] for runs in (whole, plain[: len(whole)])]
     parts.append(identity("batch of all sequences, against gradient descent", *paths, tolerance=1e-15))
     return conclude(
         *parts,
         hypotheses=[printed_width(lab)],
-        assumptions=(
-            "eta = b/(n max_i lambda_max(K_ii)) or 1/lambda_max(K): the printed step is below 1e-15",
-        ),
-    )  # fmt: skip
+        assumptions=("eta = b/(n max_i lambda_max(K_ii)) or 1/lambda_max(K): the printed step is below 1e-15",),
+    )
 
 
 @statement("Enough width makes GD and SGD fit sequences to any accuracy at a linear rate", "scale")

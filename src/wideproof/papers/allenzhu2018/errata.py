@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy import stats
 from scipy.special import erfc
@@ -11,19 +9,20 @@ from scipy.special import erfc
 from wideproof.monitors.recurrent import objective
 from wideproof.papers.allenzhu2018.convergence import curve
 from wideproof.papers.allenzhu2018.distributions import excess_mean, good_probability, rectified_cdf, rectified_tail
-from wideproof.papers.allenzhu2018.errata_appendix import ERRATA_APPENDIX
+from wideproof.papers.allenzhu2018.errata_appendix import erratum as appendix
 from wideproof.papers.allenzhu2018.hypotheses import NARROW, sharing
 from wideproof.papers.allenzhu2018.initialization import SHORT, lemma_b_7, separations
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.percentiles import lemma_a_13, lemma_a_17
 from wideproof.papers.allenzhu2018.probability import fact_a_2, failing_tables, lemma_a_18
-from wideproof.papers.allenzhu2018.smoothness import centre, remainder
+from wideproof.papers.allenzhu2018.smoothness import beyond_linear, centre, remainder
 from wideproof.papers.check import agrees, at_least, at_most, frequency, identity, law
-from wideproof.papers.errata import Decision, Erratum
+from wideproof.papers.errata import Decision, Entries
 
-PAPER = "allenzhu2018"
+erratum = Entries("allenzhu2018")
 
 
+@erratum("Definition 2.2", "h = D W h_{l-1}", "h = D (W h_{l-1} + A x_l)", "definition_2_2")
 def inputs_omitted(lab: Lab) -> Decision:
     """Definition 2.2's consequence needs the inputs."""
     seen = lab.start(NARROW).seen
@@ -35,6 +34,7 @@ def inputs_omitted(lab: Lab) -> Decision:
     )
 
 
+@erratum("Theorem 1", "step size (delta/m) poly(n, d, L)", "(delta/m) / poly(n, d, L)", "theorem_1")
 def step_size_reading(lab: Lab) -> Decision:
     """The polynomial of Theorem 1's step size is in the denominator."""
     data = lab.training_data()
@@ -48,6 +48,7 @@ def step_size_reading(lab: Lab) -> Decision:
     )
 
 
+@erratum("Theorems 1, 2", "T >= ... log(1/eps)", "T >= ... log(f(W(0))/eps)", "theorem_1")
 def accuracy_one(lab: Lab) -> Decision:
     """At accuracy 1 the printed number of steps is 0: the start's loss belongs into the logarithm."""
     run = lab.runs(NARROW)[0]
@@ -60,6 +61,7 @@ def accuracy_one(lab: Lab) -> Decision:
     )
 
 
+@erratum("Section 4", "||W|| is 2 and ||DW|| is sqrt 2", "2 sqrt 2 and 1 + sqrt 2 for variance 2/m", "eq_4_4")
 def norm_of_w(lab: Lab) -> Decision:
     """The spectral norms of W and DW for variance 2/m."""
     found = []
@@ -73,6 +75,7 @@ def norm_of_w(lab: Lab) -> Decision:
     )
 
 
+@erratum("Section 4, below (4.3)", "h_{i,1} and h_{j,1} are delta-separable", "delta/2-separable", "eq_4_3")
 def first_layer_separable(lab: Lab) -> Decision:
     """The first hidden states are not delta-separable for first tokens delta apart, but delta/2-separable."""
     delta = 0.4
@@ -83,6 +86,12 @@ def first_layer_separable(lab: Lab) -> Decision:
     )
 
 
+@erratum(
+    "Footnote 10",
+    "different targets at one of the shared times leave a loss",
+    "at one of the shared times from the second on",
+    "footnote_10",
+)
 def first_target(lab: Lab) -> Decision:
     """Targets at time 1 never enter the loss, so that a contradiction there costs nothing."""
     data = sharing(lab, 2)
@@ -99,23 +108,19 @@ def first_target(lab: Lab) -> Decision:
     )
 
 
+@erratum("(7.2)", "f(W) and its gradient at W", "f and its gradient at W_c", "eq_7_2")
 def remainder_at_end(lab: Lab) -> Decision:
     """Formula (7.2) is for f and its gradient at W_c, not at W = W_c + W'."""
     at = centre(lab, NARROW, 0)
     change = 4 / NARROW * lab.rng("erratum").standard_normal((NARROW, NARROW)) / 2
-    moved = at.at(change)
-    linear = np.zeros_like(at.seen.h)
-    for time in range(2, at.seen.length + 1):
-        carried = linear[:, time - 2] @ at.seen.W.T + at.seen.h[:, time - 2] @ change.T
-        linear[:, time - 1] = at.seen.mask[:, time - 1] * carried
-    gap = moved.seen.h - at.seen.h
-    terms = (at.losses * ((gap - linear) @ at.seen.B.T) + 0.5 * np.square(gap @ at.seen.B.T))[:, 1:].sum()
+    terms = beyond_linear(at, change)
     return Decision(
-        identity("remainder at W, against the sum", -moved.gradient.pair(change), terms, tolerance=1e-9),
+        identity("remainder at W, against the sum", -at.at(change).gradient.pair(change), terms, tolerance=1e-9),
         identity("remainder at W_c, against the sum", remainder(at, change), terms, tolerance=1e-9),
     )
 
 
+@erratum("Fact A.2", "any f", "f >= 0", "fact_a_2")
 def negative_values(lab: Lab) -> Decision:
     """Fact A.2 needs a nonnegative function."""
     table = failing_tables(lab, 0.25)[0]
@@ -127,6 +132,7 @@ def negative_values(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma A.5, proof", "E y is an integral of (x - g)^2 above g", "of x^2 - g^2, on both sides", "lemma_a_5")
 def excess_integral(lab: Lab) -> Decision:
     """The mean of the excess in Lemma A.5 is an integral of x^2 - g^2 over both sides."""
     m = 64
@@ -139,6 +145,7 @@ def excess_integral(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma A.8", "phi(a) = max(a, 0)^2", "phi(a) = max(a, 0)", "lemma_a_8")
 def squared_relu(lab: Lab) -> Decision:
     """Lemma A.8 is for the ReLU, not for its square."""
     x = np.maximum(lab.rng("squared").standard_normal((200, 1000)), 0)
@@ -150,6 +157,7 @@ def squared_relu(lab: Lab) -> Decision:
     )
 
 
+@erratum("Corollary A.9, proof", "probability 1 - 2 exp(-eps m/100)", "1 - 2 exp(-eps^2 m/100)", "corollary_a_9")
 def deviation_exponent(lab: Lab) -> Decision:
     """The exponent in the proof of Corollary A.9 is quadratic in the deviation."""
     m, epsilon = 100_000, 0.01
@@ -160,6 +168,7 @@ def deviation_exponent(lab: Lab) -> Decision:
     )
 
 
+@erratum("Fact A.12", "both bounds for every mean", "the lower bound for every mean, both for mean 0", "fact_a_12")
 def other_means(lab: Lab) -> Decision:
     """With another mean only the lower bound of Fact A.12 is true."""
     t = np.linspace(0.1, 1, 10)
@@ -170,6 +179,7 @@ def other_means(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma A.13", "every m and alpha < 1/2", "alpha m >= 1", "lemma_a_13")
 def odd_sizes(lab: Lab) -> Decision:
     """For odd m and alpha below 1/m, Lemma A.13 asks for more coordinates than there are."""
     m, alpha = 101, 0.005
@@ -183,6 +193,7 @@ def odd_sizes(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma A.17", "d <= s", "n <= s", "lemma_a_17")
 def too_many_columns(lab: Lab) -> Decision:
     """Lemma A.17 needs as many as n columns' worth of sparsity, not d."""
     m = n = 4096
@@ -194,6 +205,7 @@ def too_many_columns(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma A.18", "tails at least exp(-2t^2/...) and exp(+2t^2/...)", "at most exp(-2t^2/...), both", "lemma_a_18")
 def reversed_tails(lab: Lab) -> Decision:
     """McDiarmid's inequality bounds the tails from above, with a negative exponent on both sides."""
     n, t = 100, np.linspace(0.05, 0.3, 6)
@@ -204,6 +216,7 @@ def reversed_tails(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma B.3", "(1 - 1/(4L))^l", "(1 - 1/(4L))^(l+1)", "lemma_b_3")
 def first_step(lab: Lab) -> Decision:
     """Lemma B.3's lower bound at the first time is 1 - 1/(4L), not 1."""
     seeds, width = lab.many, lab.widths[-1]
@@ -214,6 +227,7 @@ def first_step(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma B.7", "alpha >= 1/(100 L^4)", "m large enough for alpha; used with smaller alpha", "lemma_b_7")
 def alpha_range(lab: Lab) -> Decision:
     """Lemma B.6 uses Lemma B.7 with an alpha below the range that it is stated for."""
     length, m = lab.length, lab.widths[-1]
@@ -227,6 +241,7 @@ def alpha_range(lab: Lab) -> Decision:
     )
 
 
+@erratum("Claim B.10", "factor 1 - 3 alpha", "1 - 2 alpha - 1/(4L)", "claim_b_10")
 def one_step_factor(lab: Lab) -> Decision:
     """One step of separability keeps 1 - 2 alpha - 1/(4L), not 1 - 3 alpha."""
     delta, width = 1e-6, lab.widths[-1]
@@ -242,55 +257,4 @@ def one_step_factor(lab: Lab) -> Decision:
     )
 
 
-def _entry(where: str, printed: str, right: str, decide: Callable[..., Decision], statement: str) -> Erratum:
-    return Erratum(PAPER, where, printed, right, decide, statement)
-
-
-ERRATA: tuple[Erratum, ...] = (
-    _entry("Definition 2.2", "h = D W h_{l-1}", "h = D (W h_{l-1} + A x_l)", inputs_omitted, "definition_2_2"),
-    _entry(
-        "Theorem 1", "step size (delta/m) poly(n, d, L)", "(delta/m) / poly(n, d, L)", step_size_reading,
-        "theorem_1",
-    ),
-    _entry("Theorems 1, 2", "T >= ... log(1/eps)", "T >= ... log(f(W(0))/eps)", accuracy_one, "theorem_1"),
-    _entry(
-        "Section 4", "||W|| is 2 and ||DW|| is sqrt 2", "2 sqrt 2 and 1 + sqrt 2 for variance 2/m", norm_of_w,
-        "eq_4_4",
-    ),
-    _entry(
-        "Section 4, below (4.3)", "h_{i,1} and h_{j,1} are delta-separable", "delta/2-separable",
-        first_layer_separable, "eq_4_3",
-    ),
-    _entry(
-        "Footnote 10", "different targets at one of the shared times leave a loss",
-        "at one of the shared times from the second on", first_target, "footnote_10",
-    ),
-    _entry("(7.2)", "f(W) and its gradient at W", "f and its gradient at W_c", remainder_at_end, "eq_7_2"),
-    _entry("Fact A.2", "any f", "f >= 0", negative_values, "fact_a_2"),
-    _entry(
-        "Lemma A.5, proof", "E y is an integral of (x - g)^2 above g", "of x^2 - g^2, on both sides",
-        excess_integral, "lemma_a_5",
-    ),
-    _entry("Lemma A.8", "phi(a) = max(a, 0)^2", "phi(a) = max(a, 0)", squared_relu, "lemma_a_8"),
-    _entry(
-        "Corollary A.9, proof", "probability 1 - 2 exp(-eps m/100)", "1 - 2 exp(-eps^2 m/100)",
-        deviation_exponent, "corollary_a_9",
-    ),
-    _entry(
-        "Fact A.12", "both bounds for every mean", "the lower bound for every mean, both for mean 0",
-        other_means, "fact_a_12",
-    ),
-    _entry("Lemma A.13", "every m and alpha < 1/2", "alpha m >= 1", odd_sizes, "lemma_a_13"),
-    _entry("Lemma A.17", "d <= s", "n <= s", too_many_columns, "lemma_a_17"),
-    _entry(
-        "Lemma A.18", "tails at least exp(-2t^2/...) and exp(+2t^2/...)", "at most exp(-2t^2/...), both",
-        reversed_tails, "lemma_a_18",
-    ),
-    _entry("Lemma B.3", "(1 - 1/(4L))^l", "(1 - 1/(4L))^(l+1)", first_step, "lemma_b_3"),
-    _entry(
-        "Lemma B.7", "alpha >= 1/(100 L^4)", "m large enough for alpha; used with smaller alpha", alpha_range,
-        "lemma_b_7",
-    ),
-    _entry("Claim B.10", "factor 1 - 3 alpha", "1 - 2 alpha - 1/(4L)", one_step_factor, "claim_b_10"),
-    *ERRATA_APPENDIX,
-)  # fmt: skip
+erratum += appendix

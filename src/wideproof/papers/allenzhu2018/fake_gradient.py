@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from wideproof.monitors.recurrent import Unrolled, backward, objective, unroll
-from wideproof.papers.allenzhu2018.attacked import CHOICES, KINDS, draws, fixed_losses, largest, shift
+from wideproof.papers.allenzhu2018.attacked import CHOICES, draws, fixed_losses, largest
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.perturbation import against_radius, exponents
-from wideproof.papers.check import Check, agrees, conclude, frequency, identity, law, scales
+from wideproof.papers.check import Check, agrees, conclude, identity, law, often, scales
 from wideproof.papers.statement import Section, misprint
 
 statement = Section("gradient", "rnn")
@@ -28,14 +28,13 @@ def lemma_d_7(lab: Lab) -> Check:
     """
     checks = []
     for name, only in (("all losses", False), ("one loss", True)):
-        passed = tried = 0
+        large = []
         for seed in draws(lab):
             seen = lab.start(lab.width, 4, seed, outputs=2, n=2).seen
             sizes = np.abs(backward_coordinates(seen, losses_at(lab, seen, only))[0, 1])
             near = np.abs(seen.g[0, 2]) <= np.quantile(np.abs(seen.g[0, 2]), 0.5)
-            passed += int((sizes[near] >= 1 / (6 * np.sqrt(2) * 8)).sum())
-            tried += int(near.sum())
-        checks.append(frequency(f"share of N5 in N4, {name}", passed, tried, 1 - 1 / 16))
+            large.append(sizes[near] >= 1 / (6 * np.sqrt(2) * 8))
+        checks.append(often(f"share of N5 in N4, {name}", np.concatenate(large), 1 - 1 / 16))
     samples, expected = coordinate_variance(lab)
     return conclude(
         *checks,
@@ -62,17 +61,13 @@ def definition_e_1(lab: Lab) -> Check:
     by_rows = np.einsum("ilk,ilk,ilm->km", u, seen.mask[:, 1:], seen.h[:, :-1])
     direction = lab.rng("direction").standard_normal((64, 64)) / 64
     step = 1e-6
-    values = [objective(start.at(sign * step * direction).seen.outputs, start.data.y) for sign in (1, -1)]
+    up, down = (objective(start.at(sign * step * direction).seen.outputs, start.data.y) for sign in (1, -1))
+    numeric, slope = (up - down) / (2 * step), start.gradient.pair(direction)
     return conclude(
         identity("triple sum", triple_sum(seen, losses), found.matrix()),
         identity("row by row", by_rows, found.matrix()),
         identity("‖·‖² of each row", np.square(by_rows).sum(axis=1), found.row_squares()),
-        agrees(
-            "directional derivative, true losses",
-            (values[0] - values[1]) / (2 * step),
-            start.gradient.pair(direction),
-            tolerance=1e-7,
-        ),
+        agrees("directional derivative, true losses", numeric, slope, tolerance=1e-7),
         title="the fake gradient, and that it is the gradient at the true losses",
     )
 
@@ -94,19 +89,19 @@ def lemma_e_2(lab: Lab) -> Check:
         return float(np.sqrt(found.square())), float(np.sqrt(parts)), float(np.sqrt(row))
 
     seeds, small = draws(lab), lab.pick(128, 256, 512)
-    by_width = np.array([[norms(m, lab.length, seed) for m in lab.widths] for seed in range(16)])
-    by_length = np.array([[norms(small, size, seed) for size in lab.lengths[:4]] for seed in seeds])
+    by_width = lab.over(lab.widths, 16, lambda m, seed: norms(m, lab.length, seed))
+    by_length = lab.over(lab.lengths[:4], seeds, lambda size, seed: norms(small, size, seed))
     samples = (2, 4, 8)
-    by_samples = np.array([[norms(small, lab.length, seed, n) for n in samples] for seed in seeds])
+    by_samples = lab.over(samples, seeds, lambda n, seed: norms(small, lab.length, seed, n))
     names = ("‖∇̂f‖", "largest ‖∇̂f_i‖", "largest ‖∇̂_k f‖ over log m")
     printed = {"m": (0.5, 0.5, 0.0), "L": (6.0, 6.0, 4.0), "n": (1.0, 0.0, 2.0)}
     grids = {"m": (lab.widths, by_width), "L": (lab.lengths[:4], by_length), "n": (samples, by_samples)}
-    checks = []
-    for variable, (grid, values) in grids.items():
-        for k, name in enumerate(names):
-            if variable == "n" and k == 1:
-                continue
-            checks.append(scales(f"{name} in {variable}", variable, grid, values[..., k], printed[variable][k]))
+    checks = [
+        scales(f"{name} in {variable}", variable, grid, values[k], printed[variable][k])
+        for variable, (grid, values) in grids.items()
+        for k, name in enumerate(names)
+        if (variable, k) != ("n", 1)
+    ]
     return conclude(
         *checks,
         title="the fake gradient is O(nL⁶√m), each row O(nρL³)",
@@ -124,12 +119,9 @@ def lemma_f_1(lab: Lab) -> Check:
     """
     found = largest(lab, lambda seen: float(seen.gradient[0]), variables=("m",))["m"]
     parts = largest(lab, lambda seen: float(seen.gradient[1]), variables=("m",))["m"]
-    least = [
-        [min(float(shift(lab, kind, m, lab.length, seed, 1.0).gradient[0]) for kind in KINDS) for m in lab.widths]
-        for seed in draws(lab)
-    ]
+    least = largest(lab, lambda seen: float(seen.gradient[0]), variables=("m",), worst=min)["m"]
     return conclude(
-        scales("least ‖∇̂f‖ in m", "m", lab.widths, least, 0.5, sense="at least"),
+        scales("least ‖∇̂f‖ in m", "m", *least, 0.5, sense="at least"),
         scales("largest ‖∇̂f‖ in m", "m", *found, 0.5),
         scales("largest ‖∇̂f_i‖ in m", "m", *parts, 0.5),
         title="bounds on the fake gradient around the start",

@@ -9,11 +9,10 @@ from wideproof.monitors.recurrent import Unrolled, backward, tangent_kernel, unr
 from wideproof.papers.allenzhu2018.attacked import perturbation
 from wideproof.papers.allenzhu2018.distributions import fits
 from wideproof.papers.allenzhu2018.fake_gradient import backward_coordinates
-from wideproof.papers.allenzhu2018.lab import Lab
+from wideproof.papers.allenzhu2018.lab import Lab, rho
 from wideproof.papers.allenzhu2018.oracles import limit_kernel
-from wideproof.papers.allenzhu2018.products import rho
-from wideproof.papers.check import Check, agrees, at_least, at_most, conclude, frequency, identity, law, scales
-from wideproof.papers.statement import Section, misprint
+from wideproof.papers.check import Check, agrees, at_least, at_most, conclude, identity, law, often, scales, sides
+from wideproof.papers.statement import Section, misprint, tool
 from wideproof.papers.study import kept
 
 statement = Section("gradient", "rnn")
@@ -50,14 +49,13 @@ def theorem_3(lab: Lab) -> Check:
     $2\lambda_{\min} f \le \|\nabla f\|_F^2 \le 2\lambda_{\max} f$. Each $\|\nabla f_i\|_F^2$ has the upper bound too.
     """
     found = np.array([[eigenvalues(lab, m, seed) for m in lab.widths] for seed in lab.many])
-    squares, halves, own = [], [], []
+    parts = []
     for seed in lab.seeds:
         start = lab.start(lab.width, seed=seed)
-        least, largest = np.linalg.eigvalsh(lab.kernel(lab.width, seed=seed))[[0, -1]]
-        squares.append(start.gradient.square())
-        halves.append((2 * least * start.loss, 2 * largest * start.loss))
-        own.append(max(start.gradient.of(i).square() for i in range(start.seen.n)))
-    low, high = np.array(halves).T
+        low, high = 2 * np.linalg.eigvalsh(lab.kernel(lab.width, seed=seed))[[0, -1]] * start.loss
+        own = max(start.gradient.of(i).square() for i in range(start.seen.n))
+        parts.append((start.gradient.square(), low, high, own))
+    squares, low, high, own = sides(parts)
     widest = np.mean([lab.kernel(lab.widths[-1], seed=seed) for seed in lab.many], axis=0) / lab.widths[-1]
     return conclude(
         scales("least eigenvalue of K, start and attacked", "m", lab.widths, found[..., 0], 1.0, sense="at least"),
@@ -167,19 +165,17 @@ def eq_6_3(lab: Lab) -> Check:
     selects no unit at any width that fits a machine, so that the fraction is followed as $\beta_-$ falls.
     """
     smalls, large = np.array([0.05, 0.1, 0.2, 0.4]), 0.05
-    found = [
-        [
-            np.mean([selected(lab.start(lab.widths[-1], seed=seed).seen, i, 2, b, large).mean() for i in range(4)])
-            for b in smalls
-        ]
-        for seed in lab.many
-    ]
+
+    def share(small: float, seed: int) -> float:
+        seen = lab.start(lab.widths[-1], seed=seed).seen
+        return float(np.mean([selected(seen, i, 2, small, large).mean() for i in range(4)]))
+
+    found = lab.over(smalls, lab.many, share)
     return conclude(
         scales("share of selected units", "beta_-", smalls, found, 1.0),
-        at_least("share of selected units, against beta_-/(64 L)", found,
-                 np.broadcast_to(smalls / (64 * lab.length), np.shape(found))),
+        at_least("share of selected units, against beta_-/(64 L)", found, smalls / (64 * lab.length)),
         assumptions=("beta_+ = 0.05, beta_- from 0.05 to 0.4", "l* = 2, every sample as i*"),
-    )  # fmt: skip
+    )
 
 
 def nudged_rows(lab: Lab, width: int, seed: int, draws: int, units: int) -> np.ndarray:
@@ -214,21 +210,16 @@ def eq_6_4(lab: Lab) -> Check:
     shares = np.array([[(rows >= 1).mean() for rows in line] for line in found])
     pooled = np.concatenate([rows.ravel() for line in found for rows in line])
     return conclude(
-        frequency("nudged rows of at least loss/rho", int((pooled >= 1).sum()), pooled.size, 0.25),
+        often("nudged rows of at least loss/rho", pooled >= 1, 0.25),
         scales("share of nudged rows of at least loss/rho", "m", widths, shares, 0.0, sense="at least"),
         assumptions=(
             "beta_- = 0.2, beta_+ = 0.05, theta = 0.4/sqrt(m): the paper's select no unit",
             "1/4 for 'constant probability'",
         ),
-    )  # fmt: skip
+    )
 
 
-@statement(
-    "A Gaussian vector is one of the same law plus a small Gaussian that depends on it",
-    "exact",
-    role="tool",
-    network="none",
-)
+@tool("A Gaussian vector is one of the same law plus a small Gaussian that depends on it", "exact")
 def proposition_6_1(lab: Lab) -> Check:
     r"""$g \sim N(0, I/m)$ is $g_1 + g_3$ with $g_1 \sim N(0, I/m)$ and $g_3$ close to $N(0, \theta^2 I/m)$, correlated
     with $g_1$.

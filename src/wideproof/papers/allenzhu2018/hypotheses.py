@@ -15,6 +15,7 @@ from wideproof.papers.check import Check, at_least, at_most, conclude, identity,
 from wideproof.papers.statement import Section, misprint
 
 statement = Section("hypothesis", "rnn")
+initial = Section("initialization", "rnn")
 
 NARROW = 128  # the width at which the network's own draw, gradient and training are looked at
 
@@ -65,9 +66,7 @@ def assumption_2_1(lab: Lab) -> Check:
     )
 
 
-@statement(
-    "The random start: W and A with variance 2/m, B with variance 1/d, all independent", "exact", role="initialization"
-)
+@initial("The random start: W and A with variance 2/m, B with variance 1/d, all independent", "exact")
 def definition_2_3(lab: Lab) -> Check:
     r"""$W$ and $A$ have independent entries $N(0, 2/m)$, $B$ independent entries $N(0, 1/d)$ ($2/m$ and $1/d$ are
     variances).
@@ -118,11 +117,7 @@ def fact_2_5(lab: Lab) -> Check:
     )
 
 
-@statement(
-    "W sends fresh directions to new Gaussian vectors, independent of all earlier states",
-    "exact",
-    role="initialization",
-)
+@initial("W sends fresh directions to new Gaussian vectors, independent of all earlier states", "exact")
 def footnote_9(lab: Lab) -> Check:
     r"""$W v_{i,\ell}$ is $N(0, \tfrac2m I)$ and independent of all $h_{j,a}$, $a < \ell$: $W U_L$ has independent
     $N(0, 2/m)$ entries.

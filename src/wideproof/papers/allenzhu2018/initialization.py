@@ -24,14 +24,12 @@ SHORT = 2  # the length at which deviations of 1/(4L) are several standard devia
 
 def over(lab: Lab, widths: tuple[int, ...], value: Callable[[Unrolled], float], **options: Any) -> np.ndarray:
     """Return a value of the start for every seed (rows) and width (columns)."""
-    return np.array([[value(lab.start(m, seed=seed, **options).seen) for m in widths] for seed in lab.seeds])
+    return lab.over(widths, lab.seeds, lambda m, seed: value(lab.start(m, seed=seed, **options).seen))
 
 
 def over_lengths(lab: Lab, value: Callable[[Unrolled], float], **options: Any) -> np.ndarray:
     """Return a value of the start for every seed (rows) and length (columns), at one width."""
-    return np.array(
-        [[value(lab.start(lab.width, k, seed=seed, **options).seen) for k in lab.lengths] for seed in lab.seeds]
-    )
+    return lab.over(lab.lengths, lab.seeds, lambda k, seed: value(lab.start(lab.width, k, seed=seed, **options).seen))
 
 
 def _largest(seen: Unrolled) -> float:
@@ -131,12 +129,13 @@ def _step_ratios(lab: Lab, tail: str) -> np.ndarray:
     ])  # fmt: skip
 
 
-def _failure_exponents(sizes: np.ndarray, share: float, above: bool) -> np.ndarray:
-    r"""Return $-\log\Pr$ that a fresh step leaves $1 \pm$ `share`$/L$, exactly, for $m/L^2$ = `sizes` at $L = 2$."""
+def _rare(event: str, sizes: np.ndarray, share: float, above: bool) -> Check:
+    r"""Fit $-\log\Pr$ that a fresh step leaves $1 \pm$ `share`$/L$, exact, over $m/L^2$ = `sizes` at $L = 2$."""
     m = (4 * sizes).astype(int)
     edge = (1 + share / 2) if above else (1 - share / 2)
     tail = rectified_tail if above else rectified_cdf
-    return np.array([-np.log(float(tail(np.array(edge**2 * k / 2), k))) for k in m])
+    exponents = [-np.log(float(tail(np.array(edge**2 * k / 2), k))) for k in m]
+    return scales(f"-log Pr[{event}], exact", "m/L^2", sizes, exponents, 1.0, sense="at least")
 
 
 SIZES = np.array([1000.0, 2000.0, 4000.0, 8000.0])
@@ -161,10 +160,7 @@ def lemma_b_3(lab: Lab) -> Check:
             at_most(f"||g||, {tail} tokens", g, np.broadcast_to(4 * times + 8, g.shape)),
             agrees(f"||h|| against its limit, {tail} tokens", h, np.broadcast_to(limit, h.shape), tolerance=0.15),
         ]
-    exponents = _failure_exponents(SIZES, 0.25, above=False)
-    parts.append(
-        scales("-log Pr[first step below 1 - 1/(4L)], exact", "m/L^2", SIZES, exponents, 1.0, sense="at least")
-    )
+    parts.append(_rare("first step below 1 - 1/(4L)", SIZES, 0.25, above=False))
     return conclude(*parts, assumptions=(f"L = {SHORT}, m = {width}: deviations of 1/(4L) are then rare",))
 
 
@@ -183,8 +179,7 @@ def claim_b_4(lab: Lab) -> Check:
             at_most(f"the proof's form, {tail} tokens", norms, (1 + 1 / SHORT) * np.sqrt(before**2 + 1)),
         ]
     sizes = SIZES / 10  # a larger deviation is rarer: smaller sizes keep the probability above the smallest number
-    exponents = _failure_exponents(sizes, 1.0, above=True)
-    parts.append(scales("-log Pr[first step above 1 + 1/L], exact", "m/L^2", sizes, exponents, 1.0, sense="at least"))
+    parts.append(_rare("first step above 1 + 1/L", sizes, 1.0, above=True))
     return conclude(*parts, assumptions=(f"L = {SHORT}, m = {lab.widths[-1]}",))
 
 
@@ -195,10 +190,7 @@ def claim_b_5(lab: Lab) -> Check:
     for tail in TAILS:
         norms = _step_ratios(lab, tail)
         parts.append(at_least(f"one step, {tail} tokens", norms[:, 1:], (1 - 1 / (4 * SHORT)) * norms[:, :-1]))
-    exponents = _failure_exponents(SIZES, 0.25, above=False)
-    parts.append(
-        scales("-log Pr[a fresh step below 1 - 1/(4L)], exact", "m/L^2", SIZES, exponents, 1.0, sense="at least")
-    )
+    parts.append(_rare("a fresh step below 1 - 1/(4L)", SIZES, 0.25, above=False))
     return conclude(*parts, assumptions=(f"L = {SHORT}, m = {lab.widths[-1]}",))
 
 
@@ -300,9 +292,6 @@ def claim_b_10(lab: Lab) -> Check:
         factor = 1 - 32 * delta * np.log(width) - 1 / (4 * SHORT)
         for tail in ("zero", "shared"):
             found = np.array([separations(lab, delta, SHORT, tail, width, seed) for seed in lab.seeds])
-            parts.append(
-                at_least(
-                    f"separability one step later, delta = {delta:g}, {tail}", found[:, 1:], factor * found[:, :-1]
-                )
-            )
+            title = f"separability one step later, delta = {delta:g}, {tail}"
+            parts.append(at_least(title, found[:, 1:], factor * found[:, :-1]))
     return conclude(*parts, assumptions=(f"L = {SHORT}, m = {width}",))

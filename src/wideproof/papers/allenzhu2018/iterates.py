@@ -60,9 +60,7 @@ def eq_i_3(lab: Lab) -> Check:
     r"""One SGD step multiplies the objective by at most $1 + O(\rho^{12} \eta m)$, whatever the minibatch."""
     changes = [[first_steps(lab, m, seed).change for m in widths(lab)] for seed in range(48)]
     worst = [[descent(lab, m, seed, BATCH).worst for m in widths(lab)] for seed in seeds(lab)]
-    limits = [
-        [1 + descent(lab, m, seed, BATCH).step * m * rho(lab, m) ** 12 for m in widths(lab)] for seed in seeds(lab)
-    ]
+    limits = lab.over(widths(lab), seeds(lab), lambda m, k: 1 + descent(lab, m, k, BATCH).step * m * rho(lab, m) ** 12)
     return conclude(
         scales("largest relative change over η at the start, in m", "m", widths(lab), changes, 1.0),
         at_most("largest f after the step over f, along the runs", worst, limits),
@@ -159,14 +157,16 @@ def descent(lab: Lab, width: int, seed: int, batch: int | None) -> Descent:
 
 
 def _distance(lab: Lab, batch: int | None) -> Check:
-    runs = [[descent(lab, m, seed, batch) for m in widths(lab)] for seed in seeds(lab)]
-    moved = [[run.moved for run in row] for row in runs]
-    relative = [[run.moved / np.sqrt(run.first) for run in row] for row in runs]
+    def distances(width: int, seed: int) -> tuple[float, float, float]:
+        run = descent(lab, width, seed, batch)
+        return run.moved, run.moved / np.sqrt(run.first), run.ratio
+
+    moved, relative, ratios = lab.over(widths(lab), seeds(lab), distances)
     varrho = [N * lab.length / SEPARATION * np.log(m / TARGET) for m in widths(lab)]
     return conclude(
         scales("largest ‖W(t) − W(0)‖_F over √f(0), in m", "m", widths(lab), relative, -0.5),
         at_most("largest ‖W(t) − W(0)‖_F", moved, np.array(varrho) ** 50 / np.sqrt(widths(lab))),
-        hypotheses=(at_most("last objective over the first", [[run.ratio for run in row] for row in runs], TARGET),),
+        hypotheses=(at_most("last objective over the first", ratios, TARGET),),
         title="iterates stay within ϱ^50/√m of the start",
         assumptions=(STEPS, "minibatches of two sequences" if batch else "all sequences in every step"),
     )

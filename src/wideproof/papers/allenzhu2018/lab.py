@@ -146,6 +146,11 @@ class Lab(study.Lab):
         return train_many(network, data, recipe, seeds=seeds)
 
 
+def rho(seen: Unrolled) -> float:
+    r"""Return $\rho = n L d \log m$."""
+    return float(seen.n * seen.length * seen.B.shape[0] * np.log(seen.width))
+
+
 def step_limit(kernel: np.ndarray, n: int, batch: int | None = None) -> float:
     r"""Return $1/\lambda_{\max}(K)$, or with batches of $b$ at most $b / (n \max_i \lambda_{\max}(K_{ii}))$."""
     whole = float(np.linalg.eigvalsh(kernel)[-1])

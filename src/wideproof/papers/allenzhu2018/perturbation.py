@@ -9,7 +9,7 @@ import numpy as np
 from wideproof.monitors.recurrent import Unrolled
 from wideproof.papers.allenzhu2018.attacked import CHOICES, KINDS, Shift, draws, every_shift, largest, perturbation
 from wideproof.papers.allenzhu2018.lab import Lab
-from wideproof.papers.check import Check, at_most, conclude, identity, scales
+from wideproof.papers.check import Check, at_most, conclude, identity, scales, sides
 from wideproof.papers.statement import Section, misprint
 from wideproof.papers.study import kept
 
@@ -143,10 +143,10 @@ def claim_c_4(lab: Lab) -> Check:
             norms.append((free + tau / np.sqrt(width), 3 * tau / np.sqrt(width)))
             spread.append(((sizes <= 2 * reach).sum(axis=1), 10 * reach * width**1.5))
     return conclude(
-        at_most("flips <= 10 τ1^(2/3) m^(2/3)", *_pairs(counts)),
-        at_most("‖D'g‖ <= 3 τ1/√m", *_pairs(norms)),
+        at_most("flips <= 10 τ1^(2/3) m^(2/3)", *sides(counts)),
+        at_most("‖D'g‖ <= 3 τ1/√m", *sides(norms)),
         title="a split change flips few units",
-        hypotheses=(at_most("pre-activations within 2ξ of zero <= 10 ξ m^(3/2)", *_pairs(spread)),),
+        hypotheses=(at_most("pre-activations within 2ξ of zero <= 10 ξ m^(3/2)", *sides(spread)),),
         assumptions=(f"τ1 in {SPLITS}, τ2 as large as the proof allows",),
     )
 
@@ -163,17 +163,16 @@ def claim_c_5(lab: Lab) -> Check:
     m^{2/3}$ and $\|y_2\|_\infty \le 4 \tau_5 \log m / m$. The best split clips $y$; the worst $x$ is climbed to from
     single units, rows and random places.
     """
-    reached, allowed = [], []
-    width = lab.width
+    found, width = [], lab.width
     for seed in draws(lab)[: lab.pick(2, 4, 8)]:
         seen = lab.start(width, lab.length, seed).seen
         for low in range(1, lab.length):
             image = seen.W @ seen.matrix(0, low, lab.length - 1)
             for share in (0.25, 1.0, 4.0):
-                reached.append(_largest_rest(image, int(share * width ** (2 / 3)), lab.rng("sparse", seed)))
-                allowed.append(3 * np.sqrt(share) * np.log(width) ** 2 / width ** (1 / 6))
+                rest = _largest_rest(image, int(share * width ** (2 / 3)), lab.rng("sparse", seed))
+                found.append((rest, 3 * np.sqrt(share) * np.log(width) ** 2 / width ** (1 / 6)))
     return conclude(
-        at_most("‖y1‖ after clipping", reached, allowed),
+        at_most("‖y1‖ after clipping", *sides(found)),
         assumptions=("x of norm 1 with τ4 m^(2/3) entries, τ4 = 1/4, 1, 4; the largest rest is found by climbing",),
         title="short sparse vectors map to a short part and a part of small entries",
     )
@@ -183,8 +182,7 @@ def claim_c_5(lab: Lab) -> Check:
 @misprint("indices of the printed product do not match; the flipped vector of time l meets the masks from l + 1 on")
 def claim_c_6(lab: Lab) -> Check:
     r"""The same split for $x = D' g$, the flipped part of the perturbed pre-activations."""
-    rests, limits, entries, caps = [], [], [], []
-    width = lab.width
+    found, width = [], lab.width
     for kind in KINDS:
         for seed in draws(lab)[:3]:
             start = lab.start(width, lab.length, seed)
@@ -196,16 +194,15 @@ def claim_c_6(lab: Lab) -> Check:
                     continue
                 y = start.seen.W @ start.seen.product(0, time + 1, lab.length - 1, x)
                 clip = 4 * size * np.log(width) / np.sqrt(width)
-                rests.append(np.linalg.norm(y - np.clip(y, -clip, clip)))
-                limits.append(3 * size * np.sqrt(count / width) * np.log(width) ** 2)
-                entries.append(np.abs(y).max())
-                caps.append(clip)
+                limit = 3 * size * np.sqrt(count / width) * np.log(width) ** 2
+                found.append((np.linalg.norm(y - np.clip(y, -clip, clip)), limit, np.abs(y).max() / clip))
+    rests, limits, entries = sides(found)
     return conclude(
         at_most("‖y1‖ <= 3 ‖x‖ √(‖x‖₀/m) log²m", rests, limits),
         title="the flipped part maps to a short part and a part of small entries",
         assumptions=(
             "the split clips at 4 ‖x‖ log m/√m, with the measured ‖D'g‖ and ‖D'‖₀ for τ5/√m and τ4 m^(2/3)",
-            f"largest entry over the clip {np.max(np.array(entries) / caps):.2f}",
+            f"largest entry over the clip {entries.max():.2f}",
         ),
     )
 
@@ -276,8 +273,3 @@ def _largest_rest(image: np.ndarray, count: int, rng: np.random.Generator) -> fl
             best = max(best, float(np.linalg.norm(rest)))
             y = rest if rest.any() else y
     return best
-
-
-def _pairs(found: list[tuple[np.ndarray, float]]) -> tuple[np.ndarray, np.ndarray]:
-    left = np.array([pair[0] for pair in found], float)
-    return left, np.broadcast_to(np.array([pair[1] for pair in found])[:, None], left.shape)

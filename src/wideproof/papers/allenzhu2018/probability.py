@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from scipy import stats
 
 from wideproof.papers.allenzhu2018.distributions import excess_exponent, excess_mean
 from wideproof.papers.allenzhu2018.lab import Lab
-from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, law, scales
+from wideproof.papers.check import Check, at_least, at_most, conclude, law, often, scales, sides
 from wideproof.papers.statement import Section, misprint
 
 statement = Section("tool", "none")
@@ -35,14 +37,11 @@ def fact_a_1(lab: Lab) -> Check:
     r"""If $f(X,Y)$ holds with probability $1-\varepsilon$, then
     $\Pr_X[\Pr_Y[f] \ge 1-\sqrt\varepsilon] \ge 1-\sqrt\varepsilon$.
     """
-    shares, needed = [], []
-    for level in LEVELS:
-        for table in failing_tables(lab, level):
-            actual = table.mean()
-            shares.append((table.mean(axis=1) <= np.sqrt(actual)).mean())
-            needed.append(1 - np.sqrt(actual))
+    tables = [table for level in LEVELS for table in failing_tables(lab, level)]
+    roots = [np.sqrt(table.mean()) for table in tables]
+    found = [((table.mean(axis=1) <= root).mean(), 1 - root) for table, root in zip(tables, roots, strict=True)]
     return conclude(
-        at_least("share of X with Pr_Y[f] >= 1 - sqrt(eps), against 1 - sqrt(eps)", shares, needed, counts=True),
+        at_least("share of X with Pr_Y[f] >= 1 - sqrt(eps), against 1 - sqrt(eps)", *sides(found), counts=True),
         assumptions=(f"finite tables, X a row and Y a column, with eps up to {max(LEVELS)}",),
     )
 
@@ -53,17 +52,14 @@ def fact_a_2(lab: Lab) -> Check:
     r"""For $f \ge 0$: $\Pr[f(X,Y) \ge a] \ge \varepsilon$ implies
     $\Pr_X[\mathbb E_Y f \ge a\varepsilon/2] \ge \varepsilon/2$.
     """
-    shares, needed = [], []
+    found = []
     for level in LEVELS:
         for table in failing_tables(lab, level):
             values = table + 0.3 * lab.rng("values", level).uniform(size=table.shape) * (1 - table)  # >= a = 1 where 1
-            likely = table.mean()
-            shares.append((values.mean(axis=1) >= likely / 2).mean())
-            needed.append(likely / 2)
-            shares.append((table.mean(axis=1) >= likely / 2).mean())
-            needed.append(likely / 2)
+            half = table.mean() / 2
+            found += [((one.mean(axis=1) >= half).mean(), half) for one in (values, table)]
     return conclude(
-        at_least("share of X with E_Y f >= a eps/2, against eps/2", shares, needed, counts=True),
+        at_least("share of X with E_Y f >= a eps/2, against eps/2", *sides(found), counts=True),
         assumptions=("finite tables, X a row and Y a column", "f >= 0, which the proof uses"),
     )
 
@@ -81,13 +77,8 @@ def lemma_a_5(lab: Lab) -> Check:
     draws = {int(size): _excesses(lab, int(size), trials) for size in small}
     return conclude(
         scales("-log of Chernoff's bound on the probability", "m", m, exponents, printed=0.5, sense="at least"),
-        *(
-            frequency(
-                f"share of draws below 2 sqrt(m), m = {size}", int((sums < 2 * np.sqrt(size)).sum()), trials,
-                1 - np.exp(-excess_exponent(size)),
-            )
-            for size, sums in draws.items()
-        ),
+        *(often(f"share of draws below 2 sqrt(m), m = {m}", sums < 2 * np.sqrt(m), 1 - np.exp(-excess_exponent(m)))
+          for m, sums in draws.items()),
         *(law(f"E sum y, m = {size}", sums, size * excess_mean(size)) for size, sums in draws.items()),
         at_most("sqrt(m) E y <= 1", [np.sqrt(size) * excess_mean(size) for size in m], 1.0),
         note="y is sub-exponential (not sub-Gaussian), which gives the same rate",
@@ -124,25 +115,19 @@ def fact_a_12(lab: Lab) -> Check:
 @misprint("both inequalities are reversed and one exponent has the wrong sign")
 def lemma_a_18(lab: Lab) -> Check:
     r"""Bounded differences $c_i$ give $\Pr[f - \mathbb E f \ge t] \le e^{-2t^2/\sum c_i^2}$ and the same below."""
-    upper, lower, bounds = [], [], []
+    found, t = [], np.linspace(0.01, 1, 60)
     for n in (1, 2, 5, 20, 100, 1000):
         for p in (0.05, 0.3, 0.5, 0.9):
-            t = np.linspace(0.01, 1, 60)
-            upper.append(stats.binom.sf(np.ceil(n * (p + t) - 1e-9) - 1, n, p))
-            lower.append(stats.binom.cdf(np.floor(n * (p - t) + 1e-9), n, p))
-            bounds.append(np.exp(-2 * n * t**2))
+            above = stats.binom.sf(np.ceil(n * (p + t) - 1e-9) - 1, n, p)
+            found.append((above, stats.binom.cdf(np.floor(n * (p - t) + 1e-9), n, p), np.exp(-2 * n * t**2)))
+    upper, lower, bounds = sides(found)
     empty = _empty_bins(lab, 50, lab.pick(2000, 20000, 200000))
     mean = (1 - 1 / 50) ** 50  # share of empty bins
     return conclude(
         at_most("upper tail of a mean of n coin tosses", upper, bounds),
         at_most("lower tail of a mean of n coin tosses", lower, bounds),
-        *(
-            frequency(
-                f"share of empty bins within {t} of its mean", int((np.abs(empty - mean) < t).sum()), len(empty),
-                1 - 2 * np.exp(-2 * 50 * t**2),
-            )
-            for t in (0.1, 0.15, 0.2)
-        ),
+        *(often(f"share of empty bins within {t} of its mean", np.abs(empty - mean) < t, 1 - 2 * np.exp(-2 * 50 * t**2))
+          for t in (0.1, 0.15, 0.2)),
         assumptions=("f: a mean of coin tosses (exact tails), the share of bins left empty by 50 balls (drawn)",),
     )  # fmt: skip
 
@@ -177,16 +162,13 @@ def lemma_a_19(lab: Lab) -> Check:
     def exponent(count: int, mu: float) -> float:  # c = 1/N, p = 0
         return -float(stats.binom.logcdf(np.ceil(count * mu / 2 - 1e-9) - 1, count, mu))
 
-    measured, claimed = [], []
-    for count in (10, 30, 100):
-        for mu in (0.3, 0.6):
-            for rare in (1e-14, 1e-12, 1e-9):
-                chance, p = switched_mean(count, mu, rare)
-                measured.append(chance)
-                claimed.append(1 - count**2 * np.sqrt(p) - np.exp(-(mu**2) / (8 * count * (1 / count**2 + p))))
+    found = []
+    for count, mu, rare in itertools.product((10, 30, 100), (0.3, 0.6), (1e-14, 1e-12, 1e-9)):
+        chance, p = switched_mean(count, mu, rare)
+        found.append((chance, 1 - count**2 * np.sqrt(p) - np.exp(-(mu**2) / (8 * count * (1 / count**2 + p)))))
     return conclude(
         scales("-log Pr[f < mu/2] of a mean of N tosses", "N", n, [exponent(k, 0.4) for k in n], 1, sense="at least"),
         scales("the same at N = 640, at most mu^2 as mu falls", "mu", mus, [exponent(640, mu) for mu in mus], 2),
-        at_least("Pr[f >= mu/2] with rare switches, constant 1/8 in the exponent", measured, claimed),
+        at_least("Pr[f >= mu/2] with rare switches, constant 1/8 in the exponent", *sides(found)),
         assumptions=("f: a mean of N coin tosses, c = 1/N", "with switches, two of which set f to 0"),
     )

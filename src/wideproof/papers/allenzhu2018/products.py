@@ -8,9 +8,9 @@ from wideproof.answers import Answer
 from wideproof.monitors import sparse_form, top_norms
 from wideproof.monitors.recurrent import Unrolled
 from wideproof.papers.allenzhu2018.distributions import eventually, rectified_tail
-from wideproof.papers.allenzhu2018.lab import Lab
+from wideproof.papers.allenzhu2018.lab import Lab, rho
 from wideproof.papers.allenzhu2018.oracles import product_limit
-from wideproof.papers.check import Check, agrees, at_most, conclude, frequency, scales
+from wideproof.papers.check import Check, agrees, at_most, conclude, often, scales, sides
 from wideproof.papers.statement import Section, comes_out, misprint
 from wideproof.papers.study import kept
 
@@ -33,9 +33,7 @@ def norms_by_factors(lab: Lab, width: int, extra: bool) -> np.ndarray:
 def norms_by_width(lab: Lab, factors: int, extra: bool) -> np.ndarray:
     """Return the spectral norm of a product for every seed (rows) and width (columns)."""
     high = LOW + factors - 1
-    return np.array([
-        [lab.start(m, seed=seed).seen.product_norm(0, LOW, high, extra) for m in lab.widths] for seed in lab.seeds
-    ])  # fmt: skip
+    return lab.over(lab.widths, lab.seeds, lambda m, k: lab.start(m, seed=k).seen.product_norm(0, LOW, high, extra))
 
 
 def _spectral(lab: Lab, extra: bool) -> tuple[Check, Check]:
@@ -91,9 +89,9 @@ def remark_4_1(lab: Lab) -> Check:
     )
 
 
-def sparse_sizes(lab: Lab) -> list[int]:
-    """Return the support sizes m^(2/3) for the study's widths."""
-    return [round(m ** (2 / 3)) for m in lab.widths]
+def sparse_size(width: int) -> int:
+    """Return the size m^(2/3) of supports."""
+    return round(width ** (2 / 3))
 
 
 def dense_product(seen: Unrolled, factors: int = 1) -> np.ndarray:
@@ -104,13 +102,13 @@ def dense_product(seen: Unrolled, factors: int = 1) -> np.ndarray:
 @kept
 def sparse_norms(lab: Lab) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return norms of W D W D W over random supports, over the worst found, and largest entries: seeds by widths."""
-    typical, worst, single = (np.empty((len(lab.seeds), len(lab.widths))) for _ in range(3))
-    for a, seed in enumerate(lab.seeds):
-        for b, (m, size) in enumerate(zip(lab.widths, sparse_sizes(lab), strict=True)):
-            product = dense_product(lab.start(m, seed=seed).seen, 2)
-            typical[a, b] = _random_support(product, size, lab.rng("supports", m, seed))
-            worst[a, b] = sparse_form(product, size, restarts=2).value
-            single[a, b] = np.abs(product).max()
+
+    def norms(width: int, seed: int) -> tuple[float, float, float]:
+        product, size = dense_product(lab.start(width, seed=seed).seen, 2), sparse_size(width)
+        typical = _random_support(product, size, lab.rng("supports", width, seed))
+        return typical, sparse_form(product, size, restarts=2).value, np.abs(product).max()
+
+    typical, worst, single = lab.over(lab.widths, lab.seeds, norms)
     return typical, worst, single
 
 
@@ -146,17 +144,16 @@ def lemma_b_14(lab: Lab) -> Check:
 
     With probability $1 - nL^2 e^{O(k\log m)}(e^{-\Omega(m/L^2)} + e^{-\Omega(nLt^2)})$; $t^2 = \max(4, k\log m/(nL))$.
     """
-    m, found, bounds = lab.width, [], []
+    m, found = lab.width, []
     for seed in lab.seeds:
         seen = lab.start(m, seed=seed).seen
         for factors in (1, 2):
             product = dense_product(seen, factors)
             for k in (1, 4, 16):
                 t = np.sqrt(max(4.0, k * np.log(m) / (seen.n * seen.length)))
-                found.append(sparse_form(product, k, restarts=2).value)
-                bounds.append(5 * t * np.sqrt(seen.n * seen.length / m))
+                found.append((sparse_form(product, k, restarts=2).value, 5 * t * np.sqrt(seen.n * seen.length / m)))
     return conclude(
-        at_most("bilinear form on 1-, 4- and 16-sparse vectors", found, bounds),
+        at_most("bilinear form on 1-, 4- and 16-sparse vectors", *sides(found)),
         assumptions=(SOUGHT, "t large enough for the stated probability to be positive with constants 1"),
     )
 
@@ -184,11 +181,6 @@ def corollary_b_15(lab: Lab) -> Check:
     )
 
 
-def rho(seen: Unrolled) -> float:
-    r"""Return $\rho = n L d \log m$."""
-    return float(seen.n * seen.length * seen.B.shape[0] * np.log(seen.width))
-
-
 @statement("Entries of products are at most ρ/√m", "bound")
 @misprint("the printed t gives a weaker probability")
 def corollary_b_16(lab: Lab) -> Check:
@@ -197,7 +189,7 @@ def corollary_b_16(lab: Lab) -> Check:
     """
     _, _, single = sparse_norms(lab)
     bounds = [rho(lab.start(m).seen) / np.sqrt(m) for m in lab.widths]
-    return conclude(at_most("largest entry", single, np.broadcast_to(bounds, single.shape)))
+    return conclude(at_most("largest entry", single, bounds))
 
 
 def backward_rows(lab: Lab, width: int, seed: int, outputs: int = 1) -> np.ndarray:
@@ -216,13 +208,9 @@ def eq_4_6(lab: Lab) -> Check:
     s = np.unique(np.round(np.geomspace(4, lab.width ** (2 / 3), 5))).astype(int)
     by_size = [top_norms(backward_rows(lab, lab.width, seed)[0])[s - 1] for seed in lab.seeds]
     logs = np.sqrt(np.log(lab.widths))
-    by_width = [
-        [
-            top_norms(backward_rows(lab, m, seed)[0])[size - 1]
-            for m, size in zip(lab.widths, sparse_sizes(lab), strict=True)
-        ]
-        for seed in lab.seeds
-    ]
+    by_width = lab.over(
+        lab.widths, lab.seeds, lambda m, seed: top_norms(backward_rows(lab, m, seed)[0])[sparse_size(m) - 1]
+    )
     return conclude(
         scales("worst support", "s", s, by_size, 0.5),
         scales("worst support of m^(2/3) units, over sqrt(log m)", "m", lab.widths, by_width / logs, 1 / 3),
@@ -244,7 +232,7 @@ def lemma_b_17(lab: Lab) -> Check:
     found = [top_norms(a @ backward_rows(lab, m, seed, d))[k - 1] for seed in lab.seeds]
     bound = 3 * np.sqrt(k * np.log(m)) / np.sqrt(d)
     return conclude(
-        at_most("backward form on 1-, 4-, 16- and 64-sparse vectors", found, np.broadcast_to(bound, np.shape(found))),
+        at_most("backward form on 1-, 4-, 16- and 64-sparse vectors", found, bound),
         scales("backward form", "k", k, found, 0.5),
         assumptions=("t = 3 sqrt(k log m), for which the stated probability is close to 1",),
     )
@@ -256,14 +244,14 @@ def corollary_b_18(lab: Lab) -> Check:
     r"""$|a^\top B (\prod D_{i,\ell} W) y| \le s m^{1/3}\log m\,\|a\|\|y\|$ for all $s^2 m^{2/3}$-sparse $y$ and all
     $a$.
     """
-    found, bounds = [], []
+    found = []
     for seed in lab.seeds:
-        for m, size in zip(lab.widths, sparse_sizes(lab), strict=True):
-            found.append(top_norms(backward_rows(lab, m, seed)[0])[size - 1])
-            found.append(sparse_form(backward_rows(lab, m, seed, 2), size, other=2, restarts=2).value)
-            bounds += [m ** (1 / 3) * np.log(m)] * 2
+        for m in lab.widths:
+            one = top_norms(backward_rows(lab, m, seed)[0])[sparse_size(m) - 1]
+            two = sparse_form(backward_rows(lab, m, seed, 2), sparse_size(m), other=2, restarts=2).value
+            found.append(([one, two], m ** (1 / 3) * np.log(m)))
     return conclude(
-        at_most("backward form on m^(2/3)-sparse vectors", found, bounds),
+        at_most("backward form on m^(2/3)-sparse vectors", *sides(found)),
         assumptions=("s = 1", "one output, exact; two outputs, sought by power steps"),
     )
 
@@ -273,14 +261,12 @@ def corollary_b_19(lab: Lab) -> Check:
     r"""$|a^\top B (\prod D_{i,\ell} W) y| \le \rho\,\|a\|\|y\|$ for 1-sparse $y$: column norms, with probability
     $1 - e^{-\Omega(\rho^2)}$.
     """
-    found, bounds = [], []
+    found = []
     for seed in lab.seeds:
         seen = lab.start(lab.width, seed=seed, outputs=2).seen
-        for i in range(seen.n):
-            for end in range(1, seen.length + 1):
-                found.append(np.linalg.norm(seen.backs(i, end), axis=1).max())
-                bounds.append(rho(seen))
-    return conclude(at_most("largest column of any backward matrix", found, bounds))
+        ends = [(i, end) for i in range(seen.n) for end in range(1, seen.length + 1)]
+        found += [(np.linalg.norm(seen.backs(i, end), axis=1).max(), rho(seen)) for i, end in ends]
+    return conclude(at_most("largest column of any backward matrix", *sides(found)))
 
 
 @statement("Products lengthen a fixed vector by at most 1+1/L a step", "bound")
@@ -288,7 +274,7 @@ def claim_b_12(lab: Lab) -> Check:
     r"""$\|D_{i,\ell} W \cdots D_{i,b} W z\| \le (1 + 1/L)^{\ell-b+1}\|z\|$ for a fixed $z$, with probability
     $1 - e^{-\Omega(m/L^2)}$.
     """
-    found, bounds = [], []
+    found = []
     for seed in lab.seeds:
         seen = lab.start(lab.widths[-1], seed=seed).seen
         z = np.concatenate([np.eye(seen.width)[:, :2], lab.rng("fixed").standard_normal((seen.width, 2))], axis=1)
@@ -297,10 +283,10 @@ def claim_b_12(lab: Lab) -> Check:
                 moved = z
                 for time in range(low, seen.length + 1):
                     moved = seen.product(i, time, time, moved)
-                    found.append(np.linalg.norm(moved, axis=0) / np.linalg.norm(z, axis=0))
-                    bounds.append(np.full(z.shape[1], (1 + 1 / seen.length) ** (time - low + 1)))
+                    growth = np.linalg.norm(moved, axis=0) / np.linalg.norm(z, axis=0)
+                    found.append((growth, (1 + 1 / seen.length) ** (time - low + 1)))
     return conclude(
-        at_most("growth of fixed vectors", found, bounds),
+        at_most("growth of fixed vectors", *sides(found)),
         assumptions=("two coordinate vectors and two random ones for 'fixed'", f"m = {lab.widths[-1]}"),
     )
 
@@ -312,18 +298,19 @@ def claim_b_13(lab: Lab) -> Check:
 
     The squared norm is chi-square with a binomial number of degrees of freedom, so that its tail is known exactly.
     """
-    length, k, draws, parts = 4, 6, lab.pick(200, 1000, 10000), []
+    length, k = 4, 6
     sizes = np.array([400.0, 800.0, 1600.0, 3200.0])
     tails = np.array([float(rectified_tail((1 + 1 / (2 * length)) ** 2 * m / 2, int(m))) for m in 16 * sizes])
     rng, m = lab.rng("one step"), 1024
     x, y, z = rng.standard_normal(k), rng.standard_normal(k), rng.standard_normal(k)
-    inside = 0
-    for _ in range(draws):
+    inside = []
+    for _ in range(lab.pick(200, 1000, 10000)):
         matrix, inputs = np.sqrt(2 / m) * rng.standard_normal((2, m, k))
         image = (matrix @ y + inputs @ x >= 0) * (matrix @ z)
-        inside += bool(np.linalg.norm(image) <= (1 + 1 / (2 * length)) * np.linalg.norm(z))
-    claimed = 1 - np.exp(-m / (400 * length**2))
-    parts.append(frequency("one step within 1 + 1/(2L)", inside, draws, claimed))
-    parts.append(at_most("exact tail, constant 1/400 in the exponent", tails, np.exp(-sizes / 400)))
-    parts.append(scales("-log of the exact tail", "m/L^2", sizes, -np.log(tails), 1.0, sense="at least"))
-    return conclude(*parts, assumptions=(f"L = {length}",))
+        inside.append(np.linalg.norm(image) <= (1 + 1 / (2 * length)) * np.linalg.norm(z))
+    return conclude(
+        often("one step within 1 + 1/(2L)", inside, 1 - np.exp(-m / (400 * length**2))),
+        at_most("exact tail, constant 1/400 in the exponent", tails, np.exp(-sizes / 400)),
+        scales("-log of the exact tail", "m/L^2", sizes, -np.log(tails), 1.0, sense="at least"),
+        assumptions=(f"L = {length}",),
+    )

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import stats
 
 from wideproof.monitors.recurrent import Unrolled, fresh, unroll
-from wideproof.papers.allenzhu2018.lab import Lab
-from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity, law
+from wideproof.papers.allenzhu2018.lab import Lab, rho
+from wideproof.papers.check import Check, at_least, at_most, conclude, identity, law, often, sides
 from wideproof.papers.statement import Section, misprint
 from wideproof.papers.study import kept
 
@@ -85,25 +85,23 @@ def lemma_e_4(lab: Lab) -> Check:
 @statement("What remains, W2, has independent N(0, 2/m) entries", "exact")
 def lemma_e_4_a(lab: Lab) -> Check:
     r"""The entries of $W_2$ are independent $N(0, 2/m)$."""
-    drawn = [moments(s.seen.W - np.outer(s.u, s.v), s) for s in splits(lab, lab.pick(300, 1000, 5000))]
+    drawn = [moments(s.seen.W - np.outer(s.u, s.v), s) for s in _many(lab)]
     return conclude(law("moments of √(m/2) W2", drawn, MOMENTS), assumptions=SMALL)
 
 
 @statement("What is split off is uvᵀ, which no state up to l* sees", "exact")
 def lemma_e_4_b(lab: Lab) -> Check:
     r"""The other part is $W' = u v_{i^*,\ell^*}^\top$; states up to $\ell^*$ do not see it."""
-    literal, given, states, kept = [], [], [], []
-    for s in splits(lab, lab.pick(300, 1000, 5000))[:20]:
+    weights, states = [], []
+    for s in _many(lab)[:20]:
         identity_, whole = np.eye(s.seen.width), s.basis @ s.basis.T
         rest = s.seen.W @ (identity_ - whole) @ (identity_ - np.outer(s.v, s.v))
-        literal.append(s.seen.W @ whole + np.outer(s.g1, s.v) + rest + np.outer(s.u, s.v))
-        given.append(s.seen.W)
-        weight = s.seen.W - np.outer(s.u, s.v)
-        states.append(unroll({"W": weight, "A": s.seen.A, "B": s.seen.B}, s.seen.x).h[:, :TIME])
-        kept.append(s.seen.h[:, :TIME])
+        weights.append((s.seen.W @ whole + np.outer(s.g1, s.v) + rest + np.outer(s.u, s.v), s.seen.W))
+        without = unroll({"W": s.seen.W - np.outer(s.u, s.v), "A": s.seen.A, "B": s.seen.B}, s.seen.x)
+        states.append((without.h[:, :TIME], s.seen.h[:, :TIME]))
     return conclude(
-        identity("W U Uᵀ + g1 vᵀ + W(I − U Uᵀ)(I − v vᵀ) + u vᵀ = W", literal, given),
-        identity("states up to l* at W2 and at W", states, kept),
+        identity("W U Uᵀ + g1 vᵀ + W(I − U Uᵀ)(I − v vᵀ) + u vᵀ = W", *sides(weights)),
+        identity("states up to l* at W2 and at W", *sides(states)),
         title="the split-off part is u vᵀ",
         assumptions=SMALL,
     )
@@ -117,7 +115,7 @@ def lemma_e_4_c(lab: Lab) -> Check:
 
     Given $W_2$, $g_1$ is known and $g_2$ is not, so that both probabilities are values of the normal distribution.
     """
-    width, least, passed, tried = lab.width, [], 0, 0
+    width, least, passed = lab.width, [], []
     seen = lab.start(width, 3, n=2).seen
     theta = largest_theta(seen)
     for k in range(4):
@@ -125,11 +123,10 @@ def lemma_e_4_c(lab: Lab) -> Check:
         offset = (1 - np.sqrt(1 - theta**2)) * piece.g1 * np.sqrt(width)
         for sign in (1, -1):
             least.append(stats.norm.sf((theta / 2 + sign * offset) / (theta * np.sqrt(2))))
-        passed += int((piece.u >= theta / (2 * np.sqrt(width))).sum())
-        tried += width
+        passed.append(piece.u >= theta / (2 * np.sqrt(width)))
     return conclude(
         at_least("probability given W2, all k, both signs", least, 0.25),
-        frequency("share of u_k >= θ/(2√m)", passed, tried, 0.25),
+        often("share of u_k >= θ/(2√m)", passed, 0.25),
         title="each u_k passes ±θ/(2√m) with probability at least 1/4",
         assumptions=("θ = 1/(2ρ), the largest that is allowed",),
     )
@@ -188,11 +185,6 @@ def masked(piece: Split, rows: Sequence[int] | np.ndarray | slice) -> np.ndarray
     weight = piece.seen.W.copy()
     weight[rows] -= np.outer(piece.u[rows], piece.v)
     return weight
-
-
-def rho(seen: Unrolled) -> float:
-    r"""Return $\rho = n L d \log m$."""
-    return seen.n * seen.length * len(seen.B) * float(np.log(seen.width))
 
 
 def largest_theta(seen: Unrolled) -> float:

@@ -2,15 +2,14 @@ r"""Appendix C.4: changes of rank one that touch few rows of $W$."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from wideproof.monitors import attacks
 from wideproof.papers.allenzhu2018.attacked import draws
-from wideproof.papers.allenzhu2018.lab import Lab
-from wideproof.papers.check import Check, at_most, conclude, scales
+from wideproof.papers.allenzhu2018.lab import Lab, rho
+from wideproof.papers.check import Check, at_most, conclude, scales, sides
 from wideproof.papers.statement import Section, misprint
 from wideproof.papers.study import kept
 
@@ -29,15 +28,10 @@ def lemma_c_10(lab: Lab) -> Check:
 
     Printed with $\tau_0^{5/6}$, which is larger for $\tau_0 \le 1$ and too small above.
     """
-    forward = [
-        _sparse_exponent(lab, "m", -2 / 3, _forward),
-        _sparse_exponent(lab, "N", 2 / 3, _forward),
-        _sparse_exponent(lab, "τ0", 4 / 3, _forward),
-    ]
-    measured, allowed = aligned_coordinates(lab)
+    title = "signs of y chosen for one coordinate, against ρ⁸N^(2/3)τ0^(5/6)/m^(2/3)"
     return conclude(
-        *forward,
-        at_most("signs of y chosen for one coordinate, against ρ⁸N^(2/3)τ0^(5/6)/m^(2/3)", measured, allowed),
+        *_exponents(lab, "forward", {"m": -2 / 3, "N": 2 / 3, "τ0": 4 / 3}),
+        at_most(title, *sides(aligned_coordinates(lab))),
         title="coordinates of W h' are O(ρ⁸N^(2/3)τ0^(4/3)/m^(2/3))",
         assumptions=(*SPARSE, "all constants are 1 where the signs are chosen"),
     )
@@ -62,7 +56,7 @@ def lemma_c_11_a(lab: Lab) -> Check:
     """
     x, rows = _against_norm(lab)
     return conclude(
-        _sparse_exponent(lab, "m", -1 / 6, _mask_part),
+        *_exponents(lab, "masks", {"m": -1 / 6}),
         scales("columns against ‖W'‖₂ = τ0 √(N/m)", "τ0 √(N/m)", x, rows, 1 / 3, sense="at least"),
         title="mask part of the backward columns: O(ρ³τ0^(1/3)N^(1/6)/m^(1/6))",
         assumptions=SPARSE,
@@ -76,9 +70,7 @@ def lemma_c_11_b(lab: Lab) -> Check:
     $$ |a^\top B (\prod D W - \prod D \tilde W) e_k| \le \|a\|\, O(\rho^{12} N^{5/6} \tau_0^{5/3} / m^{1/3}) $$
     """
     return conclude(
-        _sparse_exponent(lab, "m", -1 / 3, _weight_part),
-        _sparse_exponent(lab, "N", 5 / 6, _weight_part),
-        _sparse_exponent(lab, "τ0", 5 / 3, _weight_part),
+        *_exponents(lab, "weights", {"m": -1 / 3, "N": 5 / 6, "τ0": 5 / 3}),
         title="weight part of the backward columns: O(ρ¹²N^(5/6)τ0^(5/3)/m^(1/3))",
         assumptions=(*SPARSE, "τ0 >= 1 in the fit over τ0"),
     )
@@ -112,18 +104,6 @@ def sparse_shift(lab: Lab, width: int, seed: int, count: int, radius: float) -> 
     return Sparse(float(forward), float(columns[0]), float(columns[1]))
 
 
-def _forward(seen: Sparse) -> float:
-    return seen.forward
-
-
-def _mask_part(seen: Sparse) -> float:
-    return seen.masks
-
-
-def _weight_part(seen: Sparse) -> float:
-    return seen.weights
-
-
 def sparse_grid(lab: Lab, variable: str) -> tuple[tuple[float, ...], list[tuple[int, int, float]]]:
     """Return the values of one variable and the cells (width, count, radius) in which it alone varies."""
     if variable == "m":
@@ -134,10 +114,14 @@ def sparse_grid(lab: Lab, variable: str) -> tuple[tuple[float, ...], list[tuple[
     return radii, [(lab.width, 16, radius) for radius in radii]
 
 
-def _sparse_exponent(lab: Lab, variable: str, printed: float, measure: Callable[[Sparse], float]) -> Check:
-    grid, cells = sparse_grid(lab, variable)
-    rows = [[measure(sparse_shift(lab, m, seed, n, r)) for m, n, r in cells] for seed in draws(lab)]
-    return scales(f"largest over all k, in {variable}", variable, grid, rows, printed)
+def _exponents(lab: Lab, name: str, printed: dict[str, float]) -> list[Check]:
+    """Compare the exponents of one part of `Sparse` with the printed ones."""
+    checks = []
+    for variable, exponent in printed.items():
+        grid, cells = sparse_grid(lab, variable)
+        rows = [[getattr(sparse_shift(lab, m, seed, n, r), name) for m, n, r in cells] for seed in draws(lab)]
+        checks.append(scales(f"largest over all k, in {variable}", variable, grid, rows, exponent))
+    return checks
 
 
 def _against_norm(lab: Lab) -> tuple[list[float], list[list[float]]]:
@@ -146,9 +130,9 @@ def _against_norm(lab: Lab) -> tuple[list[float], list[list[float]]]:
     return x, [[sparse_shift(lab, m, seed, n, r).masks for m, n, r in cells] for seed in draws(lab)]
 
 
-def aligned_coordinates(lab: Lab) -> tuple[list[float], list[float]]:
+def aligned_coordinates(lab: Lab) -> list[tuple[float, float]]:
     """Return the coordinate that signs and places of the change were chosen for, and the printed right side."""
-    measured, allowed = [], []
+    found = []
     for width in lab.widths:
         for count in COUNTS:
             start = lab.start(width, lab.length, 0)
@@ -156,7 +140,6 @@ def aligned_coordinates(lab: Lab) -> tuple[list[float], list[float]]:
             unit, direction = 0, seen.h[0, 1]
             row = seen.W[unit] * seen.mask[0, 2]
             after = start.at(attacks.aligned_attack(row, direction, count, 1.0)).seen
-            measured.append(float(np.abs((after.h[0, 2] - seen.h[0, 2]) @ after.W[unit])))
-            rho = seen.n * lab.length * len(seen.B) * np.log(width)
-            allowed.append(float(rho**8 * count ** (2 / 3) / width ** (2 / 3)))
-    return measured, allowed
+            moved = np.abs((after.h[0, 2] - seen.h[0, 2]) @ after.W[unit])
+            found.append((moved, rho(seen) ** 8 * count ** (2 / 3) / width ** (2 / 3)))
+    return found

@@ -9,8 +9,8 @@ from scipy import stats
 
 from wideproof.monitors.recurrent import Unrolled, backward, unroll
 from wideproof.papers.allenzhu2018.fake_gradient import backward_coordinates
-from wideproof.papers.allenzhu2018.lab import Lab
-from wideproof.papers.allenzhu2018.randomness import SAMPLE, TIME, rho, split
+from wideproof.papers.allenzhu2018.lab import Lab, rho
+from wideproof.papers.allenzhu2018.randomness import SAMPLE, TIME, split
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
 from wideproof.papers.statement import Section, misprint
 from wideproof.papers.study import kept
@@ -108,15 +108,14 @@ def lemma_e_7(lab: Lab) -> Check:
 @misprint("smallest loss printed for largest; the choice of which units leave the good set is not counted")
 def lemma_e_8(lab: Lab) -> Check:
     r"""A nudge changes $\sum_{k \in N} \|\hat\nabla_k f\|^2$ by $O(\rho^8 + \rho^{11} \theta^{1/3} |N| / m^{1/6})$."""
-    sizes, width, seeds = (16, 32, 64), lab.widths[1], range(NUDGED)
-    by_size = [
-        [float(np.mean([s.changes[:size].sum() for s in nudges(lab, width, k)])) for size in sizes] for k in seeds
-    ]
-    by_width = [[float(np.mean([s.changes.mean() for s in nudges(lab, m, k)])) for m in lab.widths] for k in seeds]
-    angles = (0.25, 0.5, 1.0)
-    by_angle = [
-        [float(np.mean([s.changes.mean() for s in nudges(lab, width, k, size)])) for size in angles] for k in seeds
-    ]
+    sizes, angles, width = (16, 32, 64), (0.25, 0.5, 1.0), lab.widths[1]
+
+    def change(width: int, seed: int, size: float = NUDGE) -> float:
+        return float(np.mean([s.changes.mean() for s in nudges(lab, width, seed, size)]))
+
+    by_size = lab.over(sizes, NUDGED, lambda n, k: np.mean([s.changes[:n].sum() for s in nudges(lab, width, k)]))
+    by_width = lab.over(lab.widths, NUDGED, change)
+    by_angle = lab.over(angles, NUDGED, lambda angle, k: change(width, k, angle))
     limit = rho(Pieces.of(lab, width, 0).seen) ** 8
     return conclude(
         scales("sum over N in |N|", "|N|", sizes, by_size, 1.0),

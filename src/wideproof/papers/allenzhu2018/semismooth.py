@@ -6,6 +6,7 @@ Three points: the start $\tilde W$, a point $W_c$ within $\tau_0/\sqrt m$ of it,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from wideproof.monitors.recurrent import Unrolled, unroll
 from wideproof.papers.allenzhu2018.attacked import RADII, draws, perturbation
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_most, conclude, identity, scales
-from wideproof.papers.statement import Section
+from wideproof.papers.statement import Section, tool
 from wideproof.papers.study import kept
 
 statement = Section("smoothness", "rnn")
@@ -77,12 +78,7 @@ def eq_g_2(lab: Lab) -> Check:
 @statement("Outputs move by O(L⁹√m)‖W'‖", "scale")
 def eq_g_4(lab: Lab) -> Check:
     r"""Outputs move by $\|B (h_\ell - h_{c,\ell})\| \le O(L^9 \sqrt m) \|W'\|_2$."""
-    rows = [
-        [max(points(lab, m, seed, 1.0, kind).outputs for kind in ("outputs", "drift")) for m in lab.widths]
-        for seed in draws(lab)
-    ]
-    title = "‖B(h − h_c)‖/‖W'‖ in m"
-    return conclude(scales(title, "m", lab.widths, rows, 0.5), assumptions=CHOICES)
+    return _in_the_width(lab, "‖B(h − h_c)‖/‖W'‖ in m", lambda seen: seen.outputs)
 
 
 @statement("Changed masks alter the linear term by O(ρ¹¹τ0^(1/3)m^(1/3)) times loss and ‖W'‖", "scale")
@@ -109,20 +105,18 @@ def eq_g_6(lab: Lab) -> Check:
     r"""The change of the states costs $|\mathrm{loss}_c^\top B D_c W_c \cdots D_c W' (h_a - h_{c,a})| \le O(\rho^{16}
     \sqrt m) \|\mathrm{loss}\| \|W'\|_2^2$.
     """
-    rows = [
-        [max(points(lab, m, seed, 1.0, kind).second for kind in ("outputs", "drift")) for m in lab.widths]
-        for seed in draws(lab)
-    ]
-    title = "second-order part over loss ‖W'‖² in m"
+    return _in_the_width(lab, "second-order part over loss ‖W'‖² in m", lambda seen: seen.second)
+
+
+def _in_the_width(lab: Lab, title: str, value: Callable[[Points], float]) -> Check:
+    def worst(width: int, seed: int) -> float:
+        return max(value(points(lab, width, seed, 1.0, kind)) for kind in ("outputs", "drift"))
+
+    rows = lab.over(lab.widths, draws(lab), worst)
     return conclude(scales(title, "m", lab.widths, rows, 0.5), assumptions=CHOICES)
 
 
-@statement(
-    "φ(a) − φ(b) = (D + D'')(a − b), D'' at most 1 and zero where a and b have the same sign",
-    "exact",
-    role="tool",
-    network="none",
-)
+@tool("φ(a) − φ(b) = (D + D'')(a − b), D'' at most 1 and zero where a and b have the same sign", "exact")
 def proposition_g_3(lab: Lab) -> Check:
     r"""$\phi(a) - \phi(b) = (D + D'')(a - b)$ with $|D''_{kk}| \le 1$, nonzero only where the signs of $a$ and $b$
     differ.

@@ -9,7 +9,7 @@ import numpy as np
 from wideproof.data import SequenceDataset
 from wideproof.monitors import attacks
 from wideproof.papers.allenzhu2018.lab import Lab, Start
-from wideproof.papers.check import Check, at_most, conclude, identity, scales
+from wideproof.papers.check import Check, at_most, conclude, identity, scales, sides
 from wideproof.papers.statement import Section, misprint
 from wideproof.papers.study import kept
 
@@ -65,18 +65,18 @@ def theorem_4(lab: Lab) -> Check:
     """
     by_width = np.array([[attacked_remainder(lab, m, s, 4.0) for m in lab.widths] for s in lab.many])
     by_radius = np.array([[attacked_remainder(lab, lab.width, s, r) for r in RADII] for s in lab.seeds])
-    random, second = [], []
+    found = []
     for seed in lab.seeds:
         at = centre(lab, lab.width, seed)
         change = attacks.gaussian_attack(lab.width, 1.0, lab.rng("remainder", seed))
         for scale in (1.0, 0.1, 0.01):
-            random.append(abs(remainder(at, scale * change)))
             size = scale * np.linalg.norm(change, 2)
-            second.append(lab.width ** (1 / 3) * at.worst * size + lab.width * size**2)
+            bound = lab.width ** (1 / 3) * at.worst * size + lab.width * size**2
+            found.append((abs(remainder(at, scale * change)), bound))
     return conclude(
         scales("remainder over max loss ||W'|| r^(4/3), attacked", "m", lab.widths, by_width, 1 / 3),
         scales("remainder over max loss ||W'|| r^(4/3), attacked", "tau0", RADII, by_radius, 1 / 3),
-        at_most("remainder of random W' of three sizes, constants 1", random, second),
+        at_most("remainder of random W' of three sizes, constants 1", *sides(found)),
         assumptions=(
             "W_c random at tau0 = 1; tau0 of W' is 4 where m varies",
             "W' pushes the units of the last time that gain most, or is Gaussian",
@@ -160,21 +160,22 @@ def eq_7_2(lab: Lab) -> Check:
     $$ \sum_{i,\ell\ge2} \mathrm{loss}_{i,\ell}^\top B\Big((h - h^c)_{i,\ell} - \sum_{a<\ell} D^c_\ell W_c \cdots W_c
        D^c_{a+1} W' h^c_{i,a}\Big) + \tfrac12\|B(h - h^c)_{i,\ell}\|^2 . $$
     """
-    left, right = [], []
+    found = []
     for seed in lab.seeds:
         at = centre(lab, lab.width, seed)
-        for change in _changes(lab, at, seed)[:2]:
-            moved = at.at(change)
-            linear = np.zeros_like(at.seen.h)
-            for time in range(2, at.seen.length + 1):
-                carried = linear[:, time - 2] @ at.seen.W.T + at.seen.h[:, time - 2] @ change.T
-                linear[:, time - 1] = at.seen.mask[:, time - 1] * carried
-            gap = moved.seen.h - at.seen.h
-            first = np.sum(at.losses * ((gap - linear) @ at.seen.B.T), axis=-1)
-            second = 0.5 * np.square(gap @ at.seen.B.T).sum(axis=-1)
-            left.append(remainder(at, change))
-            right.append((first + second)[:, 1:].sum())
+        found += [(remainder(at, change), beyond_linear(at, change)) for change in _changes(lab, at, seed)[:2]]
     return conclude(
-        identity("remainder, against the sum over states", left, right, tolerance=1e-9),
+        identity("remainder, against the sum over states", *sides(found), tolerance=1e-9),
         assumptions=("f and its gradient at W_c, where the printed formula has W",),
     )
+
+
+def beyond_linear(at: Start, change: np.ndarray) -> float:
+    """Return the sum of eq. (7.2): what the states' change adds to the loss beyond its linear part."""
+    linear, gap = np.zeros_like(at.seen.h), at.at(change).seen.h - at.seen.h
+    for time in range(2, at.seen.length + 1):
+        carried = linear[:, time - 2] @ at.seen.W.T + at.seen.h[:, time - 2] @ change.T
+        linear[:, time - 1] = at.seen.mask[:, time - 1] * carried
+    first = np.sum(at.losses * ((gap - linear) @ at.seen.B.T), axis=-1)
+    second = 0.5 * np.square(gap @ at.seen.B.T).sum(axis=-1)
+    return float((first + second)[:, 1:].sum())

@@ -13,6 +13,7 @@ from wideproof.papers.du2019.lab import KINDS, Kind, Lab
 from wideproof.papers.du2019.records import Params
 from wideproof.papers.du2019.recursion import FUNCTIONS
 from wideproof.papers.statement import Section, misprint
+from wideproof.papers.study import kept
 
 statement = Section("initialization", "any")
 
@@ -59,9 +60,8 @@ def eq_4(lab: Lab) -> Check:
         deep = lab.network("fully-connected", lab.pick(128, 256, 1024), lab.pick(6, 8, 10), activation)
         growth = math.log2(growth_constant(deep.activation))
         layers = np.arange(1, deep.depth + 1)
-        errors = lab.keep(("prefixes", deep), lambda deep=deep: _prefix_errors(lab, deep))
         title = f"{activation}: E_H in 2^H, the factor per layer at most {2**growth:.3g}"
-        parts.append(scales(title, "2^H", 2.0**layers, errors, growth))
+        parts.append(scales(title, "2^H", 2.0**layers, _prefix_errors(lab, deep), growth))
     return conclude(*parts, assumptions=["the O(H) in the exponent is H log2 C with C of Lemma B.1"])
 
 
@@ -104,13 +104,12 @@ def log_amplification(depth, skip: float = 1.0, c_res: float = 0.5):
 
 
 def _in_the_width(lab: Lab, which: int, title: str) -> Check:
-    parts = []
-    for kind in KINDS:
-        widths, errors = lab.keep(("widths", kind), lambda kind=kind: width_errors(lab, kind))
-        parts.append(scales(f"{kind}: {title}", "m", widths, errors[which], -0.5))
+    found = {kind: width_errors(lab, kind) for kind in KINDS}
+    parts = [scales(f"{kind}: {title}", "m", widths, errors[which], -0.5) for kind, (widths, errors) in found.items()]
     return conclude(*parts, assumptions=["all layers of networks of depth 2; each row is a mean over several starts"])
 
 
+@kept
 def width_errors(lab: Lab, kind: Kind) -> tuple[list[int], np.ndarray]:
     """Return widths and the largest errors of covariances and means, `(2, rows, widths)`."""
     widths = lab.pick(
@@ -136,14 +135,12 @@ def _errors(layer: np.ndarray, limit, h: int) -> tuple[float, float]:
     return np.abs(covariance - limit.covariances[h]).max(), np.abs(mean - limit.means[h]).max()
 
 
+@kept
 def _prefix_errors(lab: Lab, deep: SmoothNetwork) -> np.ndarray:
     r"""Return $\|G^{(h)}(0) - K^{(h)}\|_2$ of the networks that end after layer $h$ of a deep one, `(rows, H)`."""
-    x = lab.data("fully-connected").x
-    limits = []
-    for h in range(1, deep.depth + 1):
-        prefix = lab.network("fully-connected", 1, h, deep.activation.name)
-        limits.append(lab.last(prefix, x))
-    each = lab.pick(3, 6, 6)
+    x, each = lab.data("fully-connected").x, lab.pick(3, 6, 6)
+    prefixes = [lab.network("fully-connected", 1, h, deep.activation.name) for h in range(1, deep.depth + 1)]
+    limits = [lab.last(prefix, x) for prefix in prefixes]
     errors = np.zeros((ROWS, deep.depth))
     for i in range(ROWS * each):
         params = lab.draw(deep, "deep", i)

@@ -6,7 +6,7 @@ import numpy as np
 
 from wideproof.monitors import distances
 from wideproof.monitors.smooth import step_bound, total_bound
-from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity
+from wideproof.papers.check import Check, at_least, at_most, conclude, identity, often, sides
 from wideproof.papers.du2019.hypotheses import data_hypotheses, width_hypothesis
 from wideproof.papers.du2019.lab import KINDS, Kind, Lab, Rule
 from wideproof.papers.du2019.records import Descent
@@ -156,15 +156,14 @@ def lemma_d_7(lab: Lab) -> Check:
 
 def rate_check(lab: Lab, kind: Kind, rule: Rule, value, title: str) -> Check:
     r"""Compare a value along every run with $(1 - \eta\lambda_0/2)^k$ times the first."""
-    lambda_0 = lab.lambda_0(lab.trainee(kind), lab.data(kind).x)
-    left, right = [], []
-    for descent in lab.runs(kind, rule):
-        values = value(descent)
-        k = np.arange(1, len(values))
-        left.append(values[1:])
-        right.append((1 - descent.step_size * lambda_0 / 2) ** k * values[0])
     full = f"{kind}, {rule} step: {title} <= (1 - ηλ0/2)^k of the first"
-    return at_most(full, np.concatenate(left), np.concatenate(right))
+    return at_most(full, *sides(_against_the_rate(lab, kind, rule, value)))
+
+
+def _against_the_rate(lab: Lab, kind: Kind, rule: Rule, value) -> list[tuple[np.ndarray, np.ndarray]]:
+    lambda_0 = lab.lambda_0(lab.trainee(kind), lab.data(kind).x)
+    paths = [(1 - descent.step_size * lambda_0 / 2, value(descent)) for descent in lab.runs(kind, rule)]
+    return [(values[1:], rate ** np.arange(1, len(values)) * values[0]) for rate, values in paths]
 
 
 def first_order_sides(descent: Descent, with_step: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -181,13 +180,9 @@ def _theorem(lab: Lab, kind: Kind) -> Check:
     lambda_0, parts = lab.lambda_0(network, data.x), []
     for rule in RULES:
         check = rate_check(lab, kind, rule, lambda d: d.run.records["loss"], "loss")
-        runs = lab.runs(kind, rule)
-        good = 0
-        for descent in runs:
-            loss = descent.run.records["loss"]
-            k = np.arange(1, len(loss))
-            good += int((loss[1:] <= (1 - descent.step_size * lambda_0 / 2) ** k * loss[0]).all())
-        parts += [check, frequency(f"{rule} step: with probability 1 - δ", good, len(runs), 1 - lab.delta)]
+        losses = _against_the_rate(lab, kind, rule, lambda d: d.run.records["loss"])
+        good = [(loss <= bound).all() for loss, bound in losses]
+        parts += [check, often(f"{rule} step: with probability 1 - δ", good, 1 - lab.delta)]
     steps = {rule: len(lab.runs(kind, rule)[0].outputs) - 1 for rule in RULES}
     return conclude(
         *parts,
@@ -207,7 +202,7 @@ def _theorem(lab: Lab, kind: Kind) -> Check:
 def _movement(lab: Lab, kind: Kind) -> Check:
     data = lab.data(kind)
     network, lambda_0 = lab.trainee(kind), lab.lambda_0(lab.trainee(kind), data.x)
-    one, one_bound, all_steps, all_bound, ends, end_bound = [], [], [], [], [], []
+    one, path, ends = [], [], []
     for descent in lab.runs(kind, "practical"):
         residual = np.linalg.norm(descent.residuals, axis=1)
         step = step_bound(network, descent.constants, data.n)
@@ -215,16 +210,14 @@ def _movement(lab: Lab, kind: Kind) -> Check:
         moved = distances(descent.run.params, descent.run.initial)
         for name in network.laws():
             gradient = descent.gradients(name)
-            one.append(gradient)
-            one_bound.append(step[name] * residual)
-            all_steps.append(descent.step_size * np.cumsum(gradient[:-1]))
-            all_bound.append(np.full(len(gradient) - 1, total[name]))
-            ends.append(moved[name].frobenius if name != "a" else np.linalg.norm(_change_of(descent, "a")))
-            end_bound.append(total[name])
+            end = moved[name].frobenius if name != "a" else np.linalg.norm(_change_of(descent, "a"))
+            one.append((gradient, step[name] * residual))
+            path.append((descent.step_size * np.cumsum(gradient[:-1]), total[name]))
+            ends.append((end, total[name]))
     return conclude(
-        at_most("one step: ‖∇L(s)‖ <= Q'(s)", np.concatenate(one), np.concatenate(one_bound)),
-        at_most("length of the path up to every step <= R'√m", np.concatenate(all_steps), np.concatenate(all_bound)),
-        at_most("distance from the start at the end <= R'√m", ends, end_bound),
+        at_most("one step: ‖∇L(s)‖ <= Q'(s)", *sides(one)),
+        at_most("length of the path up to every step <= R'√m", *sides(path)),
+        at_most("distance from the start at the end <= R'√m", *sides(ends)),
         hypotheses=[rate_check(lab, kind, "practical", lambda d: np.sum(d.residuals**2, axis=1), "‖e(k)‖²")],
         assumptions=["the path is no shorter than the distance", "constants of each start as measured"],
     )

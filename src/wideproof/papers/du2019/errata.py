@@ -9,7 +9,7 @@ import numpy as np
 from wideproof.monitors import trace
 from wideproof.monitors.smooth import constants, step_bound
 from wideproof.networks import Residual, get_activation
-from wideproof.papers.check import at_least, at_most, identity, law, scales
+from wideproof.papers.check import at_least, at_most, identity, law, scales, sides
 from wideproof.papers.du2019.concentration import log_amplification
 from wideproof.papers.du2019.convergence import first_order_sides
 from wideproof.papers.du2019.definitions import second_route
@@ -18,9 +18,9 @@ from wideproof.papers.du2019.lab import Kind, Lab
 from wideproof.papers.du2019.positivity import pair_eigenvalues
 from wideproof.papers.du2019.recursion import FUNCTIONS, averages, recursion
 from wideproof.papers.du2019.smoothness import first_steps
-from wideproof.papers.errata import Decision, Erratum
+from wideproof.papers.errata import Decision, Entries
 
-PAPER = "du2019"
+erratum = Entries("du2019")
 
 
 def _limits(lab: Lab, kind: Kind, name: str, misprint: str, spread: bool) -> Decision:
@@ -34,41 +34,49 @@ def _limits(lab: Lab, kind: Kind, name: str, misprint: str, spread: bool) -> Dec
     )
 
 
+@erratum("Definition 5.1", "K^(H) with A^(H-1)", "A^(H)", "definition_5_1")
 def index_fully_connected(lab: Lab) -> Decision:
     """Derivatives of the last block in Definition 5.1: of its own layer, not of the one before."""
     return _limits(lab, "fully-connected", "W2", "index", True)
 
 
+@erratum("Definition 6.1", "K^(H) with A^(H-1)", "A^(H)", "definition_6_1")
 def index_residual(lab: Lab) -> Decision:
     """Derivatives of the last block in Definition 6.1."""
     return _limits(lab, "residual", "W2", "index", True)
 
 
-def index_convolutional(lab: Lab) -> Decision:
-    """Derivatives of the last block in Definition 7.1."""
-    return _limits(lab, "conv-residual", "W2", "index", True)
-
-
+@erratum("Definition 6.1", "b_i σ(u) + b_j σ(v)", "b_i σ(v) + b_j σ(u)", "definition_6_1")
 def pairing(lab: Lab) -> Decision:
     """The mean of one example goes with the activation of the other."""
     return _limits(lab, "residual", "a", "pairing", True)
 
 
+@erratum("Definition 7.1", "K^(H) with A^(H-1)", "A^(H)", "definition_7_1")
+def index_convolutional(lab: Lab) -> Decision:
+    """Derivatives of the last block in Definition 7.1."""
+    return _limits(lab, "conv-residual", "W2", "index", True)
+
+
+@erratum("Definition 7.1", "pixels added to the patch sum", "pixels added to pixels", "definition_7_1")
 def patch_level(lab: Lab) -> Decision:
     """The pixel covariance of the layer before, not its patch sum, enters the next one."""
     return _limits(lab, "conv-residual", "a", "patch", False)
 
 
+@erratum("Definition 7.1", "K^(H) = tr M", "c_res²/H² tr M", "definition_7_1")
 def missing_factor(lab: Lab) -> Decision:
     r"""The last block of Definition 7.1 carries $c_{res}^2/H^2$."""
     return _limits(lab, "conv-residual", "W2", "factor", False)
 
 
+@erratum("Remark E.5", "ρ = σ", "ρ = √c_σ σ, in layer 1 of residual networks too", "remark_e_5")
 def rho(lab: Lab) -> Decision:
     r"""Remark E.5 needs $\rho = \sqrt{c_\sigma}\,\sigma$."""
     return _limits(lab, "fully-connected", "a", "rho", False)
 
 
+@erratum("after (12)", "e·I_1 >= λ_min ‖e‖²", "η λ_min ‖e‖²", "eq_12")
 def step_in_the_first_order_term(lab: Lab) -> Decision:
     r"""The display after (12): $e^\top I_1 \ge \eta\lambda_{\min}\|e\|^2$, printed without $\eta$."""
     descent = lab.runs("fully-connected", "practical")[0]
@@ -78,6 +86,7 @@ def step_in_the_first_order_term(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemmas C.5, D.5", "c_res/H in Q' of every weight", "of W^(2)..W^(H) only", "lemma_c_5")
 def movement_of_the_outer_layers(lab: Lab) -> Decision:
     r"""Lemmas C.5 and D.5: the factor $c_{res}/H$ is not there for $W^{(1)}$ and $a$.
 
@@ -85,9 +94,7 @@ def movement_of_the_outer_layers(lab: Lab) -> Decision:
     """
     network = Residual(8, lab.pick(128, 512, 2048), 4, c_res=0.1)
     data = lab.data("residual")
-    left: list[float] = []
-    printed: list[float] = []
-    right: list[float] = []
+    found = []
     for i in range(3):
         start = lab.draw(network, "outer layers", i)
         seen, c = trace(network, start, data.x), constants(network, start, data.x)
@@ -95,15 +102,16 @@ def movement_of_the_outer_layers(lab: Lab) -> Decision:
         size = float(np.linalg.norm(residual))
         for name in ("W1", "a"):
             u, b = seen.inputs[name][0], seen.cotangents[name][0]
-            left.append(float(np.linalg.norm((residual[:, None] * b).T @ u)))
-            printed.append(step_bound(network, c, data.n, printed=True)[name] * size)
-            right.append(step_bound(network, c, data.n)[name] * size)
+            bounds = [step_bound(network, c, data.n, printed)[name] * size for printed in (True, False)]
+            found.append((np.linalg.norm((residual[:, None] * b).T @ u), *bounds))
+    left, printed, right = sides(found)
     return Decision(
         at_most("first step of W^(1) and a, with c_res/H", left, printed),
         at_most("first step of W^(1) and a, without", left, right),
     )
 
 
+@erratum("Lemmas C.7, D.7", "η <= cλ0H²/n² for all H", "η <= cλ0/n²", "lemma_c_7")
 def step_size_of_lemma_c_7(lab: Lab) -> Decision:
     r"""The change of outputs needs $\eta \le \lambda_0 / 8\lambda_{\max}^2$, so no factor $H^2$ is to be had.
 
@@ -111,34 +119,34 @@ def step_size_of_lemma_c_7(lab: Lab) -> Decision:
     wide networks, against depth: a constant for all depths has exponent 0. The depths are those where the read-out's
     block has settled.
     """
-    depths, rows = [16, 32, 64, 128], []
-    x = lab.data("residual").x
-    for c_res in (0.3, 0.5, 0.9):
-        row = []
-        for depth in depths:
-            top = np.linalg.eigvalsh(lab.limit(lab.network("residual", 1, depth, "softplus", c_res), x).total)[-1]
-            row.append(len(x) ** 2 / (8 * top**2))
-        rows.append(row)
-    allowed = np.array(rows)
+    depths, x = [16, 32, 64, 128], lab.data("residual").x
+
+    def largest(depth: int, c_res: float) -> float:
+        top = np.linalg.eigvalsh(lab.limit(lab.network("residual", 1, depth, "softplus", c_res), x).total)[-1]
+        return len(x) ** 2 / (8 * top**2)
+
+    allowed = lab.over(depths, (0.3, 0.5, 0.9), largest)
     return Decision(
         scales("largest c in cλ0H²/n²", "H", depths, allowed / np.square(depths), 0.0, sense="at least"),
         scales("largest c in cλ0/n²", "H", depths, allowed, 0.0, sense="at least"),
     )
 
 
+@erratum("Section 2", "n² log(1/ε) steps for the residual network", "n²H² log(1/ε)", "theorem_6_1")
 def iterations(lab: Lab) -> Decision:
     r"""Theorem 6.1 implies $\frac{2}{\eta\lambda_0}\log\frac1\epsilon \sim n^2 H^2$ steps; Section 2 quotes $n^2$."""
-    depths = [4, 8, 16, 32]
-    x = lab.data("residual").x
-    rows = []
-    for activation in ("softplus", "tanh", "gelu"):
-        least = [lab.lambda_0(lab.network("residual", 1, depth, activation), x) for depth in depths]
-        rows.append([2 * len(x) ** 2 / (value**2 * depth**2) for value, depth in zip(least, depths, strict=True)])
+    depths, x = [4, 8, 16, 32], lab.data("residual").x
+
+    def steps(depth: int, activation: str) -> float:
+        return 2 * len(x) ** 2 / (lab.lambda_0(lab.network("residual", 1, depth, activation), x) ** 2 * depth**2)
+
+    rows = lab.over(depths, ("softplus", "tanh", "gelu"), steps)
     return Decision(
         scales("steps free of depth", "H", depths, rows, 0.0), scales("steps in H²", "H", depths, rows, 2.0)
     )
 
 
+@erratum("Lemma F.3", "blocks no worse than those of K^(0)", "than those of K^(1) - bb^T", "lemma_f_3")
 def first_layer_without_skip(lab: Lab) -> Decision:
     r"""Lemma F.3 compares with $K^{(0)}$, across a layer that has no skip: two orthonormal inputs, softplus."""
     found = recursion(Residual(2, 1, 4), np.eye(2))
@@ -149,6 +157,7 @@ def first_layer_without_skip(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemmas C.1, D.1", "‖σ(Wx)‖ <= L‖W‖‖x‖", "plus |σ(0)|√m", "lemma_c_1")
 def value_at_zero(lab: Lab) -> Decision:
     r"""Lemmas C.1 and D.1 use $\|\sigma(Wx)\| \le L\|W\|\|x\|$, which needs $\sigma(0) = 0$: softplus, short inputs."""
     rng = lab.rng("short inputs")
@@ -163,6 +172,7 @@ def value_at_zero(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma C.1", "(1 - c/H)^(H-1) >= e^-c", "for c <= 1 only", "lemma_c_1")
 def power_below_exponential(lab: Lab) -> Decision:
     r"""$(1 - c/H)^{H-1} \ge e^{-c}$ in the proof of Lemma C.1 fails for $c = 2$, $H = 3$; it is true for $c \le 1$."""
     depth = np.array([3.0, 4.0, 6.0, 8.0])
@@ -172,6 +182,7 @@ def power_below_exponential(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma B.1", "C with 2L", "C with 3L", "lemma_b_1")
 def growth_of_norm_errors(lab: Lab) -> Decision:
     r"""Lemma B.1: on $\alpha \in [\frac12, 2]$ the factor is $L(\alpha + 1) \le 3L$, printed $2L$: see the identity."""
     linear = get_activation("identity")
@@ -179,15 +190,12 @@ def growth_of_norm_errors(lab: Lab) -> Decision:
     alpha = alpha[np.abs(alpha - 1) > 1e-6]
     left = np.abs(averages(np.square, alpha**2) - 1)
     return Decision(
-        at_most(
-            "change of the squared norm with 2L",
-            left,
-            growth_constant(linear, 2.0) * np.abs(alpha - 1),
-        ),
+        at_most("change of the squared norm with 2L", left, growth_constant(linear, 2.0) * np.abs(alpha - 1)),
         at_most("change of the squared norm with 3L", left, growth_constant(linear) * np.abs(alpha - 1)),
     )
 
 
+@erratum("Theorem E.1", "A_(h) = 1 + max{...}", "A_(h) = max{...}", "remark_e_7")
 def skips_counted_once(lab: Lab) -> Decision:
     r"""Theorem E.1 with $A_{(h)} = 1 + \max\{\cdot\}$ grows like $2^H$ for skips; Remark E.7 needs $\max\{\cdot\}$."""
     depths = np.array([1e5, 1e6, 1e7])
@@ -197,6 +205,7 @@ def skips_counted_once(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemmas B.6, C.6, D.6", "blocks h <= H", "the read-out's block too", "lemma_b_6")
 def read_out_in_the_second_order_term(lab: Lab) -> Decision:
     r"""Lemmas B.6, C.6 and D.6 sum over $h \le H$; without the read-out's block $I_2$ is of first order in $\eta$."""
     network, data = lab.trainee("fully-connected"), lab.data("fully-connected")
@@ -213,6 +222,7 @@ def read_out_in_the_second_order_term(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemmas C.4, D.4", "drift at most λ0/2", "λ0/4", "lemma_c_4")
 def room_of_the_induction(lab: Lab) -> Decision:
     r"""$\lambda_{\min}(G(k)) \ge \lambda_0/2$ from $\tfrac34\lambda_0$ leaves $\lambda_0/4$ for the drift."""
     return Decision(
@@ -221,6 +231,7 @@ def room_of_the_induction(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma G.3", "derivative in the variance E[zσ'(αz)]", "E[zσ'(√α z)]/2√α", "lemma_g_3")
 def variance_or_deviation(lab: Lab) -> Decision:
     r"""The derivative in the proof of Lemma G.3 takes a variance for a standard deviation."""
     sigma, slope, _ = FUNCTIONS["softplus"]
@@ -234,42 +245,10 @@ def variance_or_deviation(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma G.4", "|∂ρ/∂A_12| <= 1/c²", "c²", "lemma_g_4")
 def derivative_of_the_correlation(lab: Lab) -> Decision:
     r"""Proof of Lemma G.4: $|\partial\rho/\partial A_{12}| = 1/ab \le c^2$ for $a, b \ge 1/c$; printed $1/c^2$."""
     c = 2.0
     deviations = np.linspace(1 / c, c, 9)[1:]
     change = 1 / np.outer(deviations, deviations)
     return Decision(at_most("∂ρ/∂A_12 <= 1/c²", change, 1 / c**2), at_most("∂ρ/∂A_12 <= c²", change, c**2))
-
-
-def _entry(where: str, printed: str, right: str, decide, statement: str) -> Erratum:
-    return Erratum(PAPER, where, printed, right, decide, statement)
-
-
-ERRATA: tuple[Erratum, ...] = (
-    _entry("Definition 5.1", "K^(H) with A^(H-1)", "A^(H)", index_fully_connected, "definition_5_1"),
-    _entry("Definition 6.1", "K^(H) with A^(H-1)", "A^(H)", index_residual, "definition_6_1"),
-    _entry("Definition 6.1", "b_i σ(u) + b_j σ(v)", "b_i σ(v) + b_j σ(u)", pairing, "definition_6_1"),
-    _entry("Definition 7.1", "K^(H) with A^(H-1)", "A^(H)", index_convolutional, "definition_7_1"),
-    _entry("Definition 7.1", "pixels added to the patch sum", "pixels added to pixels", patch_level, "definition_7_1"),
-    _entry("Definition 7.1", "K^(H) = tr M", "c_res²/H² tr M", missing_factor, "definition_7_1"),
-    _entry("Remark E.5", "ρ = σ", "ρ = √c_σ σ, in layer 1 of residual networks too", rho, "remark_e_5"),
-    _entry("after (12)", "e·I_1 >= λ_min ‖e‖²", "η λ_min ‖e‖²", step_in_the_first_order_term, "eq_12"),
-    _entry("Lemmas C.5, D.5", "c_res/H in Q' of every weight", "of W^(2)..W^(H) only", movement_of_the_outer_layers,
-           "lemma_c_5"),
-    _entry("Lemmas C.7, D.7", "η <= cλ0H²/n² for all H", "η <= cλ0/n²", step_size_of_lemma_c_7, "lemma_c_7"),
-    _entry("Section 2", "n² log(1/ε) steps for the residual network", "n²H² log(1/ε)", iterations, "theorem_6_1"),
-    _entry("Lemma F.3", "blocks no worse than those of K^(0)", "than those of K^(1) - bb^T", first_layer_without_skip,
-           "lemma_f_3"),
-    _entry("Lemmas C.1, D.1", "‖σ(Wx)‖ <= L‖W‖‖x‖", "plus |σ(0)|√m", value_at_zero, "lemma_c_1"),
-    _entry("Lemma C.1", "(1 - c/H)^(H-1) >= e^-c", "for c <= 1 only", power_below_exponential,
-           "lemma_c_1"),
-    _entry("Lemma B.1", "C with 2L", "C with 3L", growth_of_norm_errors, "lemma_b_1"),
-    _entry("Theorem E.1", "A_(h) = 1 + max{...}", "A_(h) = max{...}", skips_counted_once, "remark_e_7"),
-    _entry("Lemmas B.6, C.6, D.6", "blocks h <= H", "the read-out's block too", read_out_in_the_second_order_term,
-           "lemma_b_6"),
-    _entry("Lemmas C.4, D.4", "drift at most λ0/2", "λ0/4", room_of_the_induction, "lemma_c_4"),
-    _entry("Lemma G.3", "derivative in the variance E[zσ'(αz)]", "E[zσ'(√α z)]/2√α", variance_or_deviation,
-           "lemma_g_3"),
-    _entry("Lemma G.4", "|∂ρ/∂A_12| <= 1/c²", "c²", derivative_of_the_correlation, "lemma_g_4"),
-)  # fmt: skip

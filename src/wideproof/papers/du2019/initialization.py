@@ -9,7 +9,7 @@ import numpy as np
 from wideproof.monitors import spectral_norm, trace
 from wideproof.monitors.smooth import SmoothNetwork
 from wideproof.networks import Activation
-from wideproof.papers.check import Check, at_least, at_most, conclude, frequency
+from wideproof.papers.check import Check, at_least, at_most, conclude, often, sides
 from wideproof.papers.du2019.hypotheses import data_hypotheses, norm_width, width_hypothesis
 from wideproof.papers.du2019.lab import KINDS, PIXELS, Kind, Lab
 from wideproof.papers.du2019.recursion import FUNCTIONS, averages
@@ -92,9 +92,8 @@ def lemma_e_1(lab: Lab) -> Check:
         off = np.linalg.norm(lab.last_blocks(kind) - limit.blocks[f"W{network.depth}"], 2, axis=(1, 2))
         below = [_covariance(seen.features[-2]) for seen in lab.traces(kind)]
         entries = np.abs(np.stack(below) - limit.covariances[-2]).max()
-        hits = int((off <= lambda_0 / 4).sum())
         parts.append(at_most(f"{kind}: ‖G(0) - K‖ <= λ0/4 for the median start", np.median(off), lambda_0 / 4))
-        parts.append(frequency(f"{kind}: ‖G(0) - K‖ <= λ0/4 with probability 1 - δ", hits, off.size, 1 - lab.delta))
+        parts.append(often(f"{kind}: ‖G(0) - K‖ <= λ0/4 with probability 1 - δ", off <= lambda_0 / 4, 1 - lab.delta))
         hypotheses.append(at_most(f"{kind}: entries of the layer below within λ0/n", entries, lambda_0 / len(x)))
     return conclude(*parts, hypotheses=hypotheses, assumptions=[_sizes(lab), "constant of the hypothesis: 1"])
 
@@ -124,7 +123,7 @@ def _norms(lab: Lab, kind: Kind, constant) -> Check:
     """Compare all feature norms with 1/c and c, for tanh and for softplus, whose value at zero is not zero."""
     data, parts = lab.data(kind), []
     for network in (lab.model(kind), lab.trainee(kind)):
-        name, inside, norms, bounds = network.activation.name, 0, [], []
+        name, found = network.activation.name, []
         for i in range(lab.draws):
             if network == lab.model(kind):
                 start, features = lab.start(kind, i), lab.traces(kind)[i].features
@@ -132,15 +131,14 @@ def _norms(lab: Lab, kind: Kind, constant) -> Check:
                 start = lab.draw(network, "norms", i)
                 features = trace(network, start, data.x).features  # the runs have compiled it
             c_w = max(spectral_norm(w) for key, w in start.items() if key != "a") / math.sqrt(network.width)
-            c = constant(network, c_w)
-            found = np.concatenate([np.linalg.norm(layer.reshape(data.n, -1), axis=1) for layer in features])
-            inside += int((found <= c).all() and (found >= 1 / c).all())
-            norms.append(found)
-            bounds.append(np.full_like(found, c))
+            sizes = np.concatenate([np.linalg.norm(layer.reshape(data.n, -1), axis=1) for layer in features])
+            found.append((sizes, constant(network, c_w)))
+        norms, bounds = sides(found)
+        inside = [((sizes <= c) & (sizes >= 1 / c)).all() for sizes, c in found]
         parts += [
-            at_most(f"{name}: norms below c", np.concatenate(norms), np.concatenate(bounds)),
-            at_least(f"{name}: norms above 1/c", np.concatenate(norms), 1 / np.concatenate(bounds)),
-            frequency(f"{name}: with probability 1 - δ", inside, lab.draws, 1 - lab.delta),
+            at_most(f"{name}: norms below c", norms, bounds),
+            at_least(f"{name}: norms above 1/c", norms, 1 / bounds),
+            often(f"{name}: with probability 1 - δ", inside, 1 - lab.delta),
         ]
     hypotheses = [*data_hypotheses(lab, kind)[:1]]
     if kind == "fully-connected":
@@ -154,7 +152,7 @@ def _least_eigenvalue(lab: Lab, kind: Kind) -> Check:
     least = np.linalg.eigvalsh(lab.last_blocks(kind))[:, 0]
     return conclude(
         at_least("λ_min(G^(H)(0)) >= 3λ0/4", least, 0.75 * lambda_0),
-        frequency("with probability 1 - δ", int((least >= 0.75 * lambda_0).sum()), least.size, 1 - lab.delta),
+        often("with probability 1 - δ", least >= 0.75 * lambda_0, 1 - lab.delta),
         hypotheses=[*data_hypotheses(lab, kind), width_hypothesis(lab, network, kind)],
         assumptions=[_sizes(lab), f"{network.activation.name}, width {network.width}, depth {network.depth}"],
     )

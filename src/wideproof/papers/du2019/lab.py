@@ -200,11 +200,10 @@ class Lab(study.Lab):
         lambda_0 = self.lambda_0(network, data.x)
         if rule == "practical":
             return 0.5 / float(np.linalg.eigvalsh(self.limit(network, data.x).total)[-1])
+        positions = PIXELS if kind == "conv-residual" else 1
         if rule == "theorem":
             depth = 1 if kind == "fully-connected" else network.depth
-            positions = PIXELS if kind == "conv-residual" else 1
             return lambda_0 * depth**2 / (data.n * positions) ** 2
-        positions = PIXELS if kind == "conv-residual" else 1
         return lambda_0 / (32 * (data.n * positions) ** 2)
 
     @kept

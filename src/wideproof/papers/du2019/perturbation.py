@@ -2,10 +2,8 @@ r"""Weights moved by $R\sqrt m$: how far the features and the last hidden layer'
 
 from __future__ import annotations
 
-import numpy as np
-
 from wideproof.monitors.smooth import feature_bound, feature_movement, gram_bound, gram_drift
-from wideproof.papers.check import Check, at_most, conclude
+from wideproof.papers.check import Check, at_most, conclude, sides
 from wideproof.papers.du2019.lab import Kind, Lab
 from wideproof.papers.statement import Section, misprint
 
@@ -80,15 +78,14 @@ def _count(lab: Lab) -> int:
 
 def _features(lab: Lab, kind: Kind) -> Check:
     network, x = lab.model(kind), lab.data(kind).x
-    left, right = [], []
+    found = []
     for i in range(_count(lab)):
         for movement in MOVEMENTS:
             for moved in lab.moved(kind, i, movement):
-                found = feature_movement(network, moved.params, moved.start, x)
-                left.append(found)
-                right.append(np.broadcast_to(feature_bound(network, moved.constants, movement)[:, None], found.shape))
+                far = feature_movement(network, moved.params, moved.start, x)
+                found.append((far, feature_bound(network, moved.constants, movement)[:, None]))
     return conclude(
-        at_most("movement of features", np.stack(left), np.stack(right)),
+        at_most("movement of features", *sides(found)),
         hypotheses=[at_most("R <= c_w,0", max(MOVEMENTS), lab.constants(kind, 0).weights)],
         assumptions=[
             f"R in {MOVEMENTS}; random, gradient and rank-one directions of all weights at once",
@@ -100,7 +97,7 @@ def _features(lab: Lab, kind: Kind) -> Check:
 def _gram(lab: Lab, kind: Kind) -> Check:
     network, data = lab.model(kind), lab.data(kind)
     name, lambda_0 = f"W{network.depth}", lab.lambda_0(network, data.x)
-    inside, explicit, bounds, small = [], [], [], []
+    inside, explicit, small = [], [], []
     for i in range(_count(lab)):
         c = lab.constants(kind, i)
         enough = lambda_0 / (4 * gram_bound(network, c, data.n, 1.0))
@@ -112,10 +109,9 @@ def _gram(lab: Lab, kind: Kind) -> Check:
                 drift = gram_drift(network, moved.params, moved.start, data.x)[name]
                 if movement == enough:
                     inside.append(drift)
-                explicit.append(drift)
-                bounds.append(gram_bound(network, c, data.n, movement))
+                explicit.append((drift, gram_bound(network, c, data.n, movement)))
     return conclude(
         at_most("‖ΔG^(H)‖ <= λ0/4 at the largest R of the proof", inside, lambda_0 / 4),
-        at_most("‖ΔG^(H)‖ against the proof's multiple of nR", explicit, bounds),
+        at_most("‖ΔG^(H)‖ against the proof's multiple of nR", *sides(explicit)),
         assumptions=[f"R = {min(small):.3g} and up to a hundred times that, while features move by less than c_x,0"],
     )

@@ -98,13 +98,9 @@ def lemma_g_6(lab: Lab) -> Check:
     (the length of a vector does not matter), also where all vectors lie in a plane.
     """
     rng = lab.rng("integer vectors")
-    ranks, wanted = [], []
-    for n in range(2, lab.pick(9, 13, 17)):
-        for dimension in (2, 3, 5):
-            v = _integer_vectors(rng, n, dimension)
-            ranks.append(tensor_rank(v, n))
-            wanted.append(n)
-    return conclude(identity("rank of the n-fold powers", ranks, wanted, tolerance=1e-9))
+    cases = [(n, dimension) for n in range(2, lab.pick(9, 13, 17)) for dimension in (2, 3, 5)]
+    ranks = [tensor_rank(_integer_vectors(rng, n, dimension), n) for n, dimension in cases]
+    return conclude(identity("rank of the n-fold powers", ranks, [n for n, _ in cases], tolerance=1e-9))
 
 
 def pair_eigenvalues(found: Recursion, centred: bool = False) -> np.ndarray:

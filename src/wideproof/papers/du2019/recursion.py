@@ -35,16 +35,8 @@ FUNCTIONS: dict[str, tuple[Function, Function, Function]] = {
     "softplus": (lambda z: np.logaddexp(0, z), expit, lambda z: expit(z) * expit(-z)),
     "sigmoid": (expit, lambda z: expit(z) * expit(-z), lambda z: expit(z) * expit(-z) * (1 - 2 * expit(z))),
     "tanh": (np.tanh, lambda z: 1 - np.tanh(z) ** 2, lambda z: -2 * np.tanh(z) * (1 - np.tanh(z) ** 2)),
-    "erf": (
-        erf,
-        lambda z: 2 / np.sqrt(np.pi) * np.exp(-z * z),
-        lambda z: -4 * z / np.sqrt(np.pi) * np.exp(-z * z),
-    ),
-    "gelu": (
-        lambda z: z * ndtr(z),
-        lambda z: ndtr(z) + z * _normal(z),
-        lambda z: (2 - z * z) * _normal(z),
-    ),
+    "erf": (erf, lambda z: 2 / np.sqrt(np.pi) * np.exp(-z * z), lambda z: -4 * z / np.sqrt(np.pi) * np.exp(-z * z)),
+    "gelu": (lambda z: z * ndtr(z), lambda z: ndtr(z) + z * _normal(z), lambda z: (2 - z * z) * _normal(z)),
     "swish": (
         lambda z: z * expit(z),
         lambda z: expit(z) * (1 + z * expit(-z)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wideproof.papers.check import Check, at_most, conclude, scales
+from wideproof.papers.check import Check, at_most, conclude, scales, sides
 from wideproof.papers.du2019.lab import Kind, Lab
 from wideproof.papers.statement import Section, misprint
 
@@ -52,17 +52,13 @@ def _second_order(lab: Lab, kind: Kind) -> Check:
     lambda_0 = lab.lambda_0(lab.trainee(kind), lab.data(kind).x)
     parts = []
     for rule in ("theorem", "lemma"):
-        left, right = [], []
+        found = []
         for descent in lab.runs(kind, rule):
             residual = np.linalg.norm(descent.residuals[:-1], axis=1)
-            left.append(np.linalg.norm(descent.second_order, axis=1))
-            right.append(descent.step_size * lambda_0 * residual / 8)
-        title = f"‖I_2‖ <= ηλ0‖e‖/8 at η = {lab.step_size(kind, rule):.2g}"
-        parts.append(at_most(title, np.concatenate(left), np.concatenate(right)))
+            found.append((np.linalg.norm(descent.second_order, axis=1), descent.step_size * lambda_0 * residual / 8))
+        parts.append(at_most(f"‖I_2‖ <= ηλ0‖e‖/8 at η = {lab.step_size(kind, rule):.2g}", *sides(found)))
     sizes, steps = first_steps(lab, kind)
     orders = [[np.linalg.norm(descent.second_order[0]) for descent in row] for row in steps]
     parts.append(scales("‖I_2(0)‖ is of second order", "η", sizes, orders, 2.0, sense="equal"))
-    return conclude(
-        *parts,
-        assumptions=["step sizes: the scaling of the network's theorem with constant 1, and λ0/(32 n²p²)"],
-    )
+    note = "step sizes: the scaling of the network's theorem with constant 1, and λ0/(32 n²p²)"
+    return conclude(*parts, assumptions=[note])

@@ -2,12 +2,13 @@ r"""The tools of Appendix G: products of matrices, Gaussian matrices, Lipschitz 
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 
 from wideproof.networks import get_activation
-from wideproof.papers.check import Check, at_most, conclude, frequency
+from wideproof.papers.check import Check, at_most, conclude, often, sides
 from wideproof.papers.du2019.lab import Lab
 from wideproof.papers.du2019.recursion import FUNCTIONS, averages, expectations
 from wideproof.papers.statement import Section, misprint
@@ -25,7 +26,7 @@ def lemma_g_1(lab: Lab) -> Check:
     $$ \Big\|\prod_i A_i - \prod_i B_i\Big\|_F \le \Big(\sum_i \alpha_i\Big) \prod_i M_i . $$
     """
     rng = lab.rng("products")
-    left, right = [], []
+    found = []
     for trial in range(lab.pick(200, 2000, 20000)):
         factors = int(rng.integers(2, 6))
         size = int(rng.integers(1, 6))
@@ -34,11 +35,9 @@ def lemma_g_1(lab: Lab) -> Check:
         b = [m + spread * _matrix(rng, size, trial % 2 == 0) for m in a]
         top = [max(np.linalg.norm(p, 2), np.linalg.norm(q, 2)) for p, q in zip(a, b, strict=True)]
         alpha = [np.linalg.norm(p - q) / t for p, q, t in zip(a, b, top, strict=True)]
-        left.append(np.linalg.norm(_product(a) - _product(b)))
-        right.append(sum(alpha) * math.prod(top))
-    return conclude(
-        at_most("difference of products", left, right), assumptions=["2 to 5 factors, half of them symmetric"]
-    )
+        found.append((np.linalg.norm(_product(a) - _product(b)), sum(alpha) * math.prod(top)))
+    check = at_most("difference of products", *sides(found))
+    return conclude(check, assumptions=["2 to 5 factors, half of them symmetric"])
 
 
 @statement("A Gaussian matrix has spectral norm below c_(w,0)√m", "bound")
@@ -54,8 +53,7 @@ def lemma_g_2(lab: Lab) -> Check:
         norms = np.linalg.norm(rng.standard_normal((trials, m, c * m)), 2, axis=(1, 2)) / math.sqrt(m)
         for t in (0.5, 1.0, 1.5, 2.0):
             c_w = math.sqrt(c) + 1 + t / math.sqrt(m)
-            claim = 1 - math.exp(-(t**2) / 2)
-            parts.append(frequency(f"c = {c}, c_w,0 = {c_w:.3f}", int((norms <= c_w).sum()), trials, claim))
+            parts.append(often(f"c = {c}, c_w,0 = {c_w:.3f}", norms <= c_w, 1 - math.exp(-(t**2) / 2)))
     return conclude(*parts, assumptions=[f"m = {m}, {trials} draws"])
 
 
@@ -101,14 +99,15 @@ def lemma_g_5(lab: Lab) -> Check:
     rng, parts = lab.rng("vectors"), []
     for name in SMOOTH:
         sigma = FUNCTIONS[name][0]
-        left, means, gaps = [], [], []
+        found = []
         for _ in range(lab.pick(10, 100, 500)):
             a, b = _covariance(rng, 6), _covariance(rng, 6)
-            left.append(np.abs(expectations(sigma, a, 32) - expectations(sigma, b, 32)).max())
-            means.append(np.abs(averages(sigma, np.diagonal(a)) - averages(sigma, np.diagonal(b))).max())
-            gaps.append(np.abs(a - b).max())
-        parts.append(at_most(f"{name}: second moments", left, 2 * product_constant(name) * np.array(gaps)))
-        parts.append(at_most(f"{name}: means", means, mean_constant(name, SPREAD**2) * np.array(gaps)))
+            second = np.abs(expectations(sigma, a, 32) - expectations(sigma, b, 32)).max()
+            mean = np.abs(averages(sigma, np.diagonal(a)) - averages(sigma, np.diagonal(b))).max()
+            found.append((second, mean, np.abs(a - b).max()))
+        seconds, means, gaps = sides(found)
+        parts.append(at_most(f"{name}: second moments", seconds, 2 * product_constant(name) * gaps))
+        parts.append(at_most(f"{name}: means", means, mean_constant(name, SPREAD**2) * gaps))
     return conclude(*parts, assumptions=[f"p = 3, standard deviations between 1/{SPREAD:g} and {SPREAD:g}"])
 
 
@@ -141,7 +140,4 @@ def _matrix(rng: np.random.Generator, size: int, symmetric: bool) -> np.ndarray:
 
 
 def _product(factors: list[np.ndarray]) -> np.ndarray:
-    out = factors[0]
-    for factor in factors[1:]:
-        out = out @ factor
-    return out
+    return functools.reduce(np.matmul, factors)

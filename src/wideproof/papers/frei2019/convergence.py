@@ -7,7 +7,7 @@ import numpy as np
 from wideproof.monitors import spectral_norm
 from wideproof.monitors.residual import loss_gradients
 from wideproof.monitors.residual_moves import weight_distance
-from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
+from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales, sides
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import RHO, Lab
 from wideproof.papers.statement import Section, misprint
@@ -52,25 +52,23 @@ def eq_5(lab: Lab) -> Check:
     r"""$h_k = \eta[\|\nabla_{W_1} L_S\|_2 + \theta\sum_l \|\nabla_{W_l} L_S\|_2 + \|\nabla_{W_{L+1}} L_S\|_2] \le
     C\eta\sqrt m\,\mathcal E_S(W^{(k)})$.
     """
-    y, ratios, closed, moved = lab.data().y, [], [], []
-    for seed in lab.seeds:
-        row = []
-        for width in lab.widths:
-            largest = 0.0
-            for step in (0, *lab.snapshots):
-                seen = lab.trained(width, seed, step)
-                sizes = [
-                    seen.scale(k) * spectral_norm(g) for k, g in zip(seen.steps, loss_gradients(seen, y), strict=True)
-                ]
-                largest = max(largest, sum(sizes) / lab.surrogates(width, seed)[step])
-                if seed == 0:
-                    closed.append(lab.rate / width * sum(sizes))
-                    moved.append(weight_distance(lab.stepped(width, seed, step), seen))
-            row.append(largest)
-        ratios.append(row)
+    y, lengths = lab.data().y, []
+
+    def largest(width: int, seed: int) -> float:
+        ratios = []
+        for step in (0, *lab.snapshots):
+            seen = lab.trained(width, seed, step)
+            gradients = zip(seen.steps, loss_gradients(seen, y), strict=True)
+            length = sum(seen.scale(k) * spectral_norm(gradient) for k, gradient in gradients)
+            ratios.append(length / lab.surrogates(width, seed)[step])
+            if seed == 0:
+                lengths.append((lab.rate / width * length, weight_distance(lab.stepped(width, seed, step), seen)))
+        return max(ratios)
+
+    ratios = lab.over(lab.widths, lab.seeds, largest)
     return conclude(
         scales("h_k/(η E_S)", "m", lab.widths, ratios, 0.5),
-        identity("h_k is the distance h of two iterates", closed, moved),
+        identity("h_k is the distance h of two iterates", *sides(lengths)),
         at_most("h_k <= 2 η√m E_S", ratios, 2 * np.sqrt(lab.widths)),
         assumptions=["C = 2"],
     )

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from wideproof.monitors.residual import interlayer
 from wideproof.papers.check import at_least, at_most, conclude, identity, scales
-from wideproof.papers.errata import Decision, Erratum
+from wideproof.papers.errata import Decision, Entries
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.frei2019.perturbation import pair
 from wideproof.papers.study import Lab as AnyLab
 
+erratum = Entries("frei2019")
+MARGINS = np.array([0.01, 0.02, 0.05, 0.1, 0.2])
 
+
+@erratum(
+    "A.2, before the Markov step",
+    "-ℓ'(x) = 1/(1 + e^-x), below 1/2 iff x < 0",
+    "-ℓ'(x) = 1/(1 + e^x), above 1/2 iff x < 0",
+    "theorem_3_6",
+)
 def derivative_of_the_loss(lab: AnyLab) -> Decision:
     """Compare both forms with the difference quotient of log(1 + e^-x), and the side of 1/2 with the sign of x."""
     x, step = np.linspace(-4, 4, 81), 1e-6
@@ -31,9 +38,12 @@ def derivative_of_the_loss(lab: AnyLab) -> Decision:
     )
 
 
-MARGINS = np.array([0.01, 0.02, 0.05, 0.1, 0.2])
-
-
+@erratum(
+    "A.3, display before eq. (11)",
+    "E_S bounded by γ^-2 τ^-1 m^(-1/2)",
+    "γ^-4 τ^-1 m^(-1/2), as eq. (11) has it",
+    "eq_11",
+)
 def margin_power_before_eq_11(lab: AnyLab) -> Decision:
     """Put Kη = γ^4 τ² into the bound of Theorem 3.5 and read off the power of γ."""
     radius, width = 0.01, 1e6
@@ -44,6 +54,7 @@ def margin_power_before_eq_11(lab: AnyLab) -> Decision:
     )
 
 
+@erratum("A.3", "K of order γ^-4 ε^-2 at η = γ^4/m", "K of order γ^-8 ε^-2; γ^-4 ε^-2 is Kηm", "corollary_3_7")
 def steps_in_corollary_3_7(lab: AnyLab) -> Decision:
     """Solve the bound of Theorem 3.5 for K at η = γ^4/m and read off the power of γ."""
     error, width = 0.1, 1e6
@@ -54,6 +65,9 @@ def steps_in_corollary_3_7(lab: AnyLab) -> Decision:
     )
 
 
+@erratum(
+    "A.3, m*", "width of order max(d, ε^-14)", "the factor d of Lemma B.4 is lost: d³ε^4 for large d", "corollary_3_7"
+)
 def dimension_in_corollary_3_7(lab: AnyLab) -> Decision:
     """Solve m = τ^(-4/3) d log(m/τδ) with τ from eq. (11), for large d at fixed ε."""
     dimensions, error, delta = np.logspace(6, 12, 7), 0.3, 0.1
@@ -70,6 +84,7 @@ def dimension_in_corollary_3_7(lab: AnyLab) -> Decision:
     )
 
 
+@erratum("B.3, before eq. (33)", "C_3 τ < 134^(-1/2) - 1/16", "C_3 τ < γ (134^(-1/2) - 1/16)", "eq_33")
 def premise_of_eq_33(lab: AnyLab) -> Decision:
     """Take C_3 τ at 0.99 of its limit and compare γ/√134 - C_3 τ with γ/16, for margins that occur."""
     room = 134**-0.5 - 1 / 16
@@ -79,6 +94,7 @@ def premise_of_eq_33(lab: AnyLab) -> Decision:
     )
 
 
+@erratum("B.2, eq. (25)", "H_l^(L+1) in front of Σ_l", "H_(l+1)^(L+1)", "eq_25")
 def index_in_eq_25(lab: Lab) -> Decision:
     """Compare both sides on residual layers, where either index gives a number."""
     moved, base = pair(lab)
@@ -94,6 +110,7 @@ def index_in_eq_25(lab: Lab) -> Decision:
     return Decision(identity("with H_l", wrong, traces), identity("with H_(l+1)", right, traces))
 
 
+@erratum("B.2, eq. (26)", "tr[(Ŵ - W̃) ∇f]", "tr[(Ŵ - W̃)ᵀ ∇f]", "eq_26")
 def transpose_in_eq_26(lab: Lab) -> Decision:
     """Compare tr[ΔW ∇f] and tr[ΔWᵀ ∇f] with the derivative along ΔW, on residual layers."""
     moved, base = pair(lab)
@@ -107,6 +124,7 @@ def transpose_in_eq_26(lab: Lab) -> Decision:
     return Decision(identity("tr[ΔW ∇f]", plain, derivative), identity("tr[ΔWᵀ ∇f]", transposed, derivative))
 
 
+@erratum("B.2, before eq. (19)", "‖vᵀa‖ <= √‖a‖_0 for |a_i| <= 1", "‖vᵀ|D|‖ <= √‖D‖_0 for a 0/1 diagonal D", "eq_19")
 def sparse_vector_before_eq_19(lab: AnyLab) -> Decision:
     """Take a = v for the printed form, and random 0/1 diagonals for the one that is used."""
     rng, m = lab.rng("eq 19"), 64
@@ -118,6 +136,12 @@ def sparse_vector_before_eq_19(lab: AnyLab) -> Decision:
     )
 
 
+@erratum(
+    "C.2, first display",
+    "x_1 - x_1' = (Σ_1(x) - Σ_1(x')) W_1ᵀ(x - x')",
+    "(Σ_1 + Σ̌_1) W_1ᵀ(x - x'), by Claim C.1",
+    "lemma_b_3",
+)
 def difference_in_lemma_b_3(lab: Lab) -> Decision:
     """Compare both factors in front of W_1ᵀ(x - x') with the change of the first layer."""
     _, base = pair(lab)
@@ -131,6 +155,7 @@ def difference_in_lemma_b_3(lab: Lab) -> Decision:
     )
 
 
+@erratum("D.2", "C(m,s) 9^s <= m^s for s of 15 or more", "for s of 22 or more", "lemma_c_3")
 def size_of_the_net_in_lemma_c_3(lab: AnyLab) -> Decision:
     """Compare log C(m, s) + s log 9 with s log m at both sparsities."""
     widths = np.array([1000, 10_000, 100_000])
@@ -145,6 +170,7 @@ def size_of_the_net_in_lemma_c_3(lab: AnyLab) -> Decision:
     )
 
 
+@erratum("D.3", "g_l(a) as a sum of σ(w_j·ξa)", "a sum of 1[w_j·x_L >= 0] w_j·ξa, linear in a", "lemma_c_4")
 def form_in_lemma_c_4(lab: Lab) -> Decision:
     """Compare both sums with vᵀΣ_{L+1}W_{L+1}ᵀξa for random sparse a, and test linearity."""
     _, base = pair(lab)
@@ -157,88 +183,3 @@ def form_in_lemma_c_4(lab: Lab) -> Decision:
         wrong.append(base.signs @ np.maximum(image, 0))
         right.append(base.signs @ (base.mask(last)[0] * image))
     return Decision(identity("Σ v_j σ(w_j·ξa)", wrong, form), identity("Σ v_j 1[w_j·x_L >= 0] w_j·ξa", right, form))
-
-
-def _entry(where: str, printed: str, right: str, decide: Callable[[Any], Decision], statement: str) -> Erratum:
-    return Erratum("frei2019", where, printed, right, decide, statement)
-
-
-ERRATA: tuple[Erratum, ...] = (
-    _entry(
-        "A.2, before the Markov step",
-        "-ℓ'(x) = 1/(1 + e^-x), below 1/2 iff x < 0",
-        "-ℓ'(x) = 1/(1 + e^x), above 1/2 iff x < 0",
-        derivative_of_the_loss,
-        "theorem_3_6",
-    ),
-    _entry(
-        "A.3, display before eq. (11)",
-        "E_S bounded by γ^-2 τ^-1 m^(-1/2)",
-        "γ^-4 τ^-1 m^(-1/2), as eq. (11) has it",
-        margin_power_before_eq_11,
-        "eq_11",
-    ),
-    _entry(
-        "A.3",
-        "K of order γ^-4 ε^-2 at η = γ^4/m",
-        "K of order γ^-8 ε^-2; γ^-4 ε^-2 is Kηm",
-        steps_in_corollary_3_7,
-        "corollary_3_7",
-    ),
-    _entry(
-        "A.3, m*",
-        "width of order max(d, ε^-14)",
-        "the factor d of Lemma B.4 is lost: d³ε^4 for large d",
-        dimension_in_corollary_3_7,
-        "corollary_3_7",
-    ),
-    _entry(
-        "B.3, before eq. (33)",
-        "C_3 τ < 134^(-1/2) - 1/16",
-        "C_3 τ < γ (134^(-1/2) - 1/16)",
-        premise_of_eq_33,
-        "eq_33",
-    ),
-    _entry(
-        "B.2, eq. (25)",
-        "H_l^(L+1) in front of Σ_l",
-        "H_(l+1)^(L+1)",
-        index_in_eq_25,
-        "eq_25",
-    ),
-    _entry(
-        "B.2, eq. (26)",
-        "tr[(Ŵ - W̃) ∇f]",
-        "tr[(Ŵ - W̃)ᵀ ∇f]",
-        transpose_in_eq_26,
-        "eq_26",
-    ),
-    _entry(
-        "B.2, before eq. (19)",
-        "‖vᵀa‖ <= √‖a‖_0 for |a_i| <= 1",
-        "‖vᵀ|D|‖ <= √‖D‖_0 for a 0/1 diagonal D",
-        sparse_vector_before_eq_19,
-        "eq_19",
-    ),
-    _entry(
-        "C.2, first display",
-        "x_1 - x_1' = (Σ_1(x) - Σ_1(x')) W_1ᵀ(x - x')",
-        "(Σ_1 + Σ̌_1) W_1ᵀ(x - x'), by Claim C.1",
-        difference_in_lemma_b_3,
-        "lemma_b_3",
-    ),
-    _entry(
-        "D.2",
-        "C(m,s) 9^s <= m^s for s of 15 or more",
-        "for s of 22 or more",
-        size_of_the_net_in_lemma_c_3,
-        "lemma_c_3",
-    ),
-    _entry(
-        "D.3",
-        "g_l(a) as a sum of σ(w_j·ξa)",
-        "a sum of 1[w_j·x_L >= 0] w_j·ξa, linear in a",
-        form_in_lemma_c_4,
-        "lemma_c_4",
-    ),
-)

@@ -7,7 +7,7 @@ import numpy as np
 from wideproof.monitors.generalization import GeneralizationBound, layer_grams, linear_term, rounded_radius
 from wideproof.monitors.residual import residual_pass, surrogate_error
 from wideproof.monitors.residual_moves import attack_remainder, certified_remainder, last_layer_attack
-from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity, scales
+from wideproof.papers.check import Check, at_least, at_most, conclude, identity, often, scales
 from wideproof.papers.frei2019.convergence import best_error, budgets, first_step, targets
 from wideproof.papers.frei2019.initialization import depth_slopes
 from wideproof.papers.frei2019.lab import Lab
@@ -56,15 +56,14 @@ def linear_slopes(lab: Lab) -> list[Check]:
     counts, network = (8, 16, 32, 64, 128), lab.network(96)
     data = lab.data(n=max(counts), sample="complexity")
 
-    def one(seed: int, n: int) -> float:
+    def one(n: int, seed: int) -> float:
         seen = residual_pass(network, lab.start(network, seed), data.x[:n])
         return linear_term(layer_grams(seen), 1.0, draws=512).value
 
-    by_count = [[one(seed, n) for n in counts] for seed in lab.draws]
-    by_width = [
-        [linear_term(layer_grams(lab.at_start(m, s)), 1.0, draws=512).value for m in lab.start_widths]
-        for s in lab.draws
-    ]
+    def wide(width: int, seed: int) -> float:
+        return linear_term(layer_grams(lab.at_start(width, seed)), 1.0, draws=512).value
+
+    by_count, by_width = lab.over(counts, lab.draws, one), lab.over(lab.start_widths, lab.draws, wide)
     return [
         scales("I_2 at τ = 1", "n", counts, by_count, -0.5),
         scales("I_2 at τ = 1", "m", lab.start_widths, by_width, 0.5),
@@ -128,11 +127,7 @@ def corollary_3_7(lab: Lab) -> Check:
     errors, epsilon = targets(lab), 0.2
     by_error = [[first_step(lab, lab.widths[-1], s, e) for e in errors] for s in lab.seeds]
     needed = [[max(e**2 * first_step(lab, m, s, e) for e in errors) for m in lab.widths] for s in lab.seeds]
-    right, total = 0, 0
-    for width in lab.widths:
-        for seed in lab.draws:
-            signs = fresh_signs(lab, width, seed)
-            right, total = right + int((signs >= 0).sum()), total + signs.size
+    signs = np.concatenate([fresh_signs(lab, m, s) for m in lab.widths for s in lab.draws])
     small = np.array([0.5, 0.1, 0.01])
     width, count = small**-14, small**-4
     radius = 1 / (small * np.sqrt(width))
@@ -140,7 +135,7 @@ def corollary_3_7(lab: Lab) -> Check:
         scales("steps to E_S = ε", "1/ε", 1 / errors, by_error, 2.0),
         scales("largest over ε of ε² · steps to E_S = ε", "m", lab.widths, needed, 0.0),
         *depth_slopes(lab),
-        frequency(f"test accuracy at least 1 - ε, ε = {epsilon}", right, total, 1 - epsilon),
+        often(f"test accuracy at least 1 - ε, ε = {epsilon}", signs >= 0, 1 - epsilon),
         identity("τ^(4/3) √m = ε at m = ε^-14, τ from eq. (11)", radius ** (4 / 3) * np.sqrt(width) / small, 1.0),
         identity("τ √(m/n) = ε at n = ε^-4, τ from eq. (11)", radius * np.sqrt(width / count) / small, 1.0),
         hypotheses=[

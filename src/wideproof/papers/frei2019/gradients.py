@@ -17,7 +17,7 @@ from wideproof.monitors.residual import (
     surrogate_error,
     unit_gradients,
 )
-from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
+from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales, sides
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import RHO, Lab
 from wideproof.papers.frei2019.perturbation import DEPTHS, flip_slopes
@@ -36,22 +36,18 @@ def eq_2(lab: Lab) -> Check:
     seen = lab.trained(width, 0, 0)
     weights = lab.run(width, 0).initial
     automatic = trace(lab.network(width), weights, lab.data().x)
-    left, right = [], []
+    found = []
     for layer in seen.steps:
-        name = f"W{layer}"
+        inputs, cotangents = automatic.inputs[f"W{layer}"][0], automatic.cotangents[f"W{layer}"][0]
         for i in (0, 1):
             inner = np.eye(width) if layer == seen.depth + 1 else interlayer(seen, layer + 1, seen.depth + 1, i).dense()
             formula = seen.scale(layer) * np.outer(seen.x(layer - 1)[i], (seen.signs @ inner) * seen.mask(layer)[i])
-            left.append(formula.ravel())
-            right.append(np.outer(automatic.inputs[name][0][i], automatic.cotangents[name][0][i]).ravel())
-    sizes = [np.linalg.norm(part) for part in left]
-    norms = gradient_norms(seen)[:2].T.ravel()
+            found.append((formula.ravel(), np.outer(inputs[i], cotangents[i]).ravel()))
+    sizes, outputs = [np.linalg.norm(part) for part, _ in found], [np.sum(seen.q(k) * seen.x(k), 1) for k in seen.steps]
     return conclude(
-        identity("entries", np.concatenate(left), np.concatenate(right)),
-        identity("‖∇f‖ = θ‖x_(l-1)‖‖Σ_l q_l‖", sizes, norms),
-        identity(
-            "f = <q_l, x_l> for every l", [np.sum(seen.q(k) * seen.x(k), axis=1) for k in seen.steps], automatic.outputs
-        ),
+        identity("entries", *sides(found)),
+        identity("‖∇f‖ = θ‖x_(l-1)‖‖Σ_l q_l‖", sizes, gradient_norms(seen)[:2].T.ravel()),
+        identity("f = <q_l, x_l> for every l", outputs, automatic.outputs),
     )
 
 
@@ -76,17 +72,15 @@ def lemma_4_4(lab: Lab) -> Check:
     """
     y, theta = lab.data().y, lab.network(lab.widths[0]).theta
     ratios = np.array([[_gradient_ratios(lab, m, s) for m in lab.widths] for s in lab.seeds])
-    by_depth, left, right = [], [], []
-    for seed in range(2 * len(lab.many)):
-        row = []
-        for depth in DEPTHS:
-            seen = lab.moved(64, seed, "attack", 0.1, depth)
-            error = surrogate_error(y * seen.outputs)
-            sizes = np.array([np.linalg.norm(g) for g in loss_gradients(seen, y)])
-            left.append(sizes.max())
-            right.append(gradient_norms(seen)[:, sizes.argmax()].max() * error)
-            row.append(max(sizes[0], sizes[-1]) / error)
-        by_depth.append(row)
+
+    def attacked(depth: int, seed: int) -> tuple[float, float, float]:
+        seen = lab.moved(64, seed, "attack", 0.1, depth)
+        error = surrogate_error(y * seen.outputs)
+        sizes = np.array([np.linalg.norm(g) for g in loss_gradients(seen, y)])
+        largest = gradient_norms(seen)[:, sizes.argmax()].max()
+        return max(sizes[0], sizes[-1]) / error, sizes.max(), largest * error
+
+    by_depth, left, right = lab.over(DEPTHS, 2 * len(lab.many), attacked)
     return conclude(
         scales("first and last layer over E_S, runs", "m", lab.widths, ratios[:, :, [0, -1]].max(axis=2), 0.5),
         scales("residual layers over θ E_S, runs", "m", lab.widths, ratios[:, :, 1:-1].max(axis=2) / theta, 0.5),
@@ -182,16 +176,13 @@ def eq_30(lab: Lab) -> Check:
     time.
     """
     last = lab.depth + 1
-    ratios, together = [], []
-    for seed in lab.seeds:
-        one, union = [], []
-        for width in lab.widths:
-            now, then = lab.trained(width, seed), lab.trained(width, seed, 0)
-            size = width * lab.radius(width, seed) ** (2 / 3)
-            one.append(flips(now.mask(last), then.mask(last)).max() / size)
-            union.append(union_of_flips(now.mask(last), then.mask(last)) / size)
-        ratios.append(one)
-        together.append(union)
+
+    def shares(width: int, seed: int) -> tuple[float, float]:
+        now, then = lab.trained(width, seed).mask(last), lab.trained(width, seed, 0).mask(last)
+        size = width * lab.radius(width, seed) ** (2 / 3)
+        return flips(now, then).max() / size, union_of_flips(now, then) / size
+
+    ratios, together = lab.over(lab.widths, lab.seeds, shares)
     return conclude(
         *flip_slopes(lab, (last,)),
         scales("trained: flips of one example over m τ^(2/3)", "m", lab.widths, ratios, 0.0),
@@ -206,13 +197,13 @@ def eq_31(lab: Lab) -> Check:
     r"""At least $\frac1{150} m\gamma^2$ units are large and flip for no example, as the proof needs it."""
     radius, last = lab.margin() ** 3, lab.depth + 1
     inside = [near_units(lab, s, radius, family) for s in lab.draws for family in ("attack", "random")]
-    one, limits, union = [], [], []
+    found = []
     for width, seed, step in iterates(lab):
-        found = trained_units(lab, width, seed, step)
+        at = trained_units(lab, width, seed, step)
         changed = lab.trained(width, seed, step).mask(last) != lab.trained(width, seed, 0).mask(last)
-        one.append((found.large & ~changed).sum(axis=1).min())
-        limits.append(width * lab.margin() ** 2 / 150)
-        union.append((found.large & ~found.flipped).mean())
+        one = (at.large & ~changed).sum(axis=1).min()
+        found.append((one, width * lab.margin() ** 2 / 150, (at.large & ~at.flipped).mean()))
+    one, limits, union = sides(found)
     kept = [(u.large & ~u.flipped).sum() for u in inside]
     return conclude(
         at_least("|A∖A'| at τ = γ³", kept, lab.start_widths[2] * lab.margin() ** 2 / 150),
@@ -227,23 +218,24 @@ def eq_31(lab: Lab) -> Check:
 def eq_32(lab: Lab) -> Check:
     r"""On units that do not flip, $\|g_j\| - \|\nabla_{w_j} L_S(\tilde W)\| \le C\tau\,\mathcal E_S(\tilde W)$."""
     radii, width = (0.003, 0.01, 0.03, 0.1), lab.start_widths[2]
-    moves, left, right = [], [], []
-    for seed in lab.draws:
-        row = []
-        for radius in radii:
-            found = near_units(lab, seed, radius, "random")
-            kept = ~found.flipped
-            gap = (np.linalg.norm(found.g, axis=1) - np.linalg.norm(found.gradients, axis=1))[kept].max() / found.error
-            row.append(np.linalg.norm(found.g - found.gradients, axis=1)[kept].max() / found.error)
-            moved, start = lab.moved(width, seed, "random", radius), lab.at_start(width, seed)
-            left.append(gap)
-            right.append(np.linalg.norm(moved.x(lab.depth) - start.x(lab.depth), axis=1).max())
-        moves.append(row)
+
+    def changes(radius: float, seed: int) -> tuple[float, float, float]:
+        found = near_units(lab, seed, radius, "random")
+        kept = ~found.flipped
+        gap = (np.linalg.norm(found.g, axis=1) - np.linalg.norm(found.gradients, axis=1))[kept].max() / found.error
+        move = np.linalg.norm(found.g - found.gradients, axis=1)[kept].max() / found.error
+        return move, gap, _drift(lab, lab.moved(width, seed, "random", radius), lab.at_start(width, seed))
+
+    moves, left, right = lab.over(radii, lab.draws, changes)
     return conclude(
         scales("‖g_j - ∇_j‖/E_S on units that do not flip", "τ", radii, moves, 1.0, sense="at least"),
         at_most("(‖g_j‖ - ‖∇_j‖)/E_S <= max_i ‖x̃_L - x_L‖", left, right),
         assumptions=["a random direction in every layer; units that flip for any example are left out"],
     )
+
+
+def _drift(lab: Lab, moved: Pass, start: Pass) -> float:
+    return np.linalg.norm(moved.x(lab.depth) - start.x(lab.depth), axis=1).max()
 
 
 @statement("There, unit gradients are at least γ E_S/16", "bound")
@@ -254,13 +246,9 @@ def eq_33(lab: Lab) -> Check:
     """
     gap = lab.margin() * (134**-0.5 - 1 / 16)
     radius, width = gap / 2, lab.start_widths[2]
-    sizes, drifts = [], []
-    for seed in lab.draws:
-        found = near_units(lab, seed, radius)
-        kept = found.large & ~found.flipped
-        sizes.append(np.linalg.norm(found.gradients[kept], axis=1).min() / found.error)
-        moved, start = lab.moved(width, seed, "attack", radius), lab.at_start(width, seed)
-        drifts.append(np.linalg.norm(moved.x(lab.depth) - start.x(lab.depth), axis=1).max())
+    found = [near_units(lab, seed, radius) for seed in lab.draws]
+    sizes = [np.linalg.norm(u.gradients[u.large & ~u.flipped], axis=1).min() / u.error for u in found]
+    drifts = [_drift(lab, lab.moved(width, s, "attack", radius), lab.at_start(width, s)) for s in lab.draws]
     return conclude(
         at_least("least ‖∇_j‖/E_S on A∖A'", sizes, lab.margin() / 16),
         hypotheses=[at_most("C_3 τ <= γ(134^-½ - 1/16), C_3 τ = max_i ‖x̃_L - x_L‖", drifts, gap)],
@@ -280,16 +268,16 @@ def lemma_4_3(lab: Lab) -> Check:
     least = [[last_ratio(lab, lab.widths[1], s, rho) for rho in rhos] for s in lab.draws]
     along = [[last_ratio(lab, m, s) for m in lab.widths] for s in lab.seeds]
     margins = [lab.margin(rho) for rho in rhos]
-    left, right = [], []
+    found = []
     for width, seed, step in iterates(lab):
         seen, y = lab.trained(width, seed, step), lab.data().y
         error = surrogate_error(y * seen.outputs)
         share = seen.mask(seen.depth + 1).mean(axis=1).min()
-        left.append(np.square(loss_gradients(seen, y)[-1]).sum() / (width * error**2))
-        right.append((share * layer_margin(seen.x(seen.depth), y)) ** 2)
+        square = np.square(loss_gradients(seen, y)[-1]).sum() / (width * error**2)
+        found.append((square, (share * layer_margin(seen.x(seen.depth), y)) ** 2))
     return conclude(
         at_least("‖∇_(L+1) L_S‖²/(m E_S²) along runs", least, np.array(margins) ** 4 / 38400),
-        at_least("the same >= (share of active units · margin of the layer)²", left, right),
+        at_least("the same >= (share of active units · margin of the layer)²", *sides(found)),
         scales("least ratio along runs", "γ", margins, least, 4.0),
         scales("least ratio along runs", "m", lab.widths, along, 0.0, sense="at least"),
         hypotheses=[

@@ -59,12 +59,7 @@ def assumption_3_3(lab: Lab) -> Check:
     )
 
 
-@statement(
-    "Weights start as independent N(0, 2/m_l), m_l the width above",
-    "exact",
-    role="initialization",
-    network="resnet_relu",
-)
+@Section("initialization", "resnet_relu")("Weights start as independent N(0, 2/m_l), m_l the width above", "exact")
 @misprint("wording rebuilt from the proofs")
 def assumption_3_4(lab: Lab) -> Check:
     r"""The start: entries of $W_l$ are independent $N(0, 2/m_l)$, with the width of the layer above, the first too."""

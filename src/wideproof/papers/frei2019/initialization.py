@@ -8,7 +8,7 @@ import numpy as np
 
 from wideproof.monitors import spectral_norm
 from wideproof.monitors.residual import Pass, gradient_norms, interlayer, logistic_loss, residual_pass
-from wideproof.papers.check import Check, at_least, at_most, conclude, frequency, identity, scales
+from wideproof.papers.check import Check, at_least, at_most, conclude, identity, often, scales, sides
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.statement import Section, misprint
@@ -92,14 +92,10 @@ def lemma_b_1(lab: Lab) -> Check:
     limits = np.array([np.sqrt(2 / b) * (np.sqrt(a) + np.sqrt(b) + deviation) for a, b in itertools.pairwise(sizes)])
     trials = lab.pick(40, 100, 400)
     measured = np.array([[spectral_norm(w) for w in lab.start(network, 1000 + s).values()] for s in range(trials)])
-    wide = [max(lab.at_start(width, 0).weight_norms) for width in lab.start_widths]
+    widths, wide = np.array(lab.start_widths), [max(lab.at_start(m, 0).weight_norms) for m in lab.start_widths]
     return conclude(
-        frequency("all layers within the limit", int((measured <= limits).all(axis=1).sum()), trials, 1 - delta),
-        at_most(
-            "‖W_l‖ <= 2√2 + √(4 log(2(L+1)/δ)/m)",
-            wide,
-            2 * np.sqrt(2) + deviation * np.sqrt(2 / np.array(lab.start_widths)),
-        ),
+        often("all layers within the limit", (measured <= limits).all(axis=1), 1 - delta),
+        at_most("‖W_l‖ <= 2√2 + √(4 log(2(L+1)/δ)/m)", wide, 2 * np.sqrt(2) + deviation * np.sqrt(2 / widths)),
         at_least("square layers come near 2√2", wide, 2.5),
     )
 
@@ -113,19 +109,17 @@ def lemma_b_2(lab: Lab) -> Check:
     The exponential form has $C = \max\|W_r\|_2$; the number 1.01 then needs
     $\theta L \le \log 1.01/(2\sqrt2) = 0.0035$.
     """
-    found, limits, tiny = [], [], []
+    found = []
     for theta_depth in (0.0035, 0.2, 1.0):
         for seed in lab.draws:
             seen = lab.at_start(64, seed, 6, theta_depth)
             bound = np.exp(seen.theta * 5 * max(seen.weight_norms[1:-1]))
-            for masks in _diagonals(lab, seen, seed):
-                found.append(interlayer(seen, 2, 6, masks=masks).norm())
-                limits.append(bound)
-                if theta_depth == 0.0035:
-                    tiny.append(found[-1])
+            sizes = [interlayer(seen, 2, 6, masks=masks).norm() for masks in _diagonals(lab, seen, seed)]
+            found.append((sizes, bound, theta_depth))
+    products, limits, scale = sides(found)
     return conclude(
-        at_most("products <= exp(θ(b-a+1) max‖W_r‖)", found, limits),
-        at_most("products <= 1.01 at θL = 0.0035", tiny, 1.01),
+        at_most("products <= exp(θ(b-a+1) max‖W_r‖)", products, limits),
+        at_most("products <= 1.01 at θL = 0.0035", products[scale == 0.0035], 1.01),
         assumptions=["diagonals: the activation patterns, random 0/1, random signs, and signs chosen to stretch most"],
     )
 
@@ -153,26 +147,23 @@ def lemma_b_3(lab: Lab) -> Check:
 
     $C = \|W_1\| \prod_{r=2}^{\min(l,L)} (1 + \theta\|W_r\|) \cdot \|W_{L+1}\|^{1(l = L+1)}$ for any weights.
     """
-    ratios, limits, by_depth = [], [], []
     base = lab.inputs(24)
     near = base + 1e-3 * lab.rng("near").standard_normal(base.shape)
     near /= np.linalg.norm(near, axis=1, keepdims=True)
     x, other = np.concatenate([base, base[:12]]), np.concatenate([near, base[12:]])
-    for seed in lab.many:
-        row = []
-        for depth in DEPTHS:
-            network = lab.network(64, depth, 0.2)
-            one, two = (residual_pass(network, lab.start(network, seed), points) for points in (x, other))
-            sizes = one.weight_norms
-            growth = np.cumprod([sizes[0], *(1 + network.theta * s for s in sizes[1:-1]), sizes[-1]])
-            gap = np.linalg.norm(x - other, axis=1)
-            measured = np.stack([np.linalg.norm(one.x(k) - two.x(k), axis=1) / gap for k in one.steps], axis=1)
-            ratios.append((measured / growth).max())
-            row.append(measured.max())
-        by_depth.append(row)
-    limits = np.ones(len(ratios))
+    gap = np.linalg.norm(x - other, axis=1)
+
+    def largest(depth: int, seed: int) -> tuple[float, float]:
+        network = lab.network(64, depth, 0.2)
+        one, two = (residual_pass(network, lab.start(network, seed), points) for points in (x, other))
+        sizes = one.weight_norms
+        growth = np.cumprod([sizes[0], *(1 + network.theta * s for s in sizes[1:-1]), sizes[-1]])
+        measured = np.stack([np.linalg.norm(one.x(k) - two.x(k), axis=1) / gap for k in one.steps], axis=1)
+        return (measured / growth).max(), measured.max()
+
+    ratios, by_depth = lab.over(DEPTHS, lab.many, largest)
     return conclude(
-        at_most("ratio of distances over its certified limit", ratios, limits),
+        at_most("ratio of distances over its certified limit", ratios, 1.0),
         scales("largest ratio of distances", "L", DEPTHS, by_depth, 0.0),
         assumptions=["pairs: 24 at distance 0.001·√d and 12 far apart"],
     )
@@ -196,11 +187,13 @@ def eq_14(lab: Lab) -> Check:
     $\|x_{L+1}\|^2 \ge \|x_L\|^2 - C\sqrt{d \log/m}$.
     """
     widths, net = lab.law_widths, circle(lab, 8)
-    first, last = [], []
-    for draw in lab.many:
-        seen = [[norms(lab.in_law(m, 100 * draw + s, net)) for s in range(12)] for m in widths]
-        first.append([np.sqrt(np.mean([np.square(1 - s[:, 0].min()) for s in row])) for row in seen])
-        last.append([np.sqrt(np.mean([np.square((s[:, -2] ** 2 - s[:, -1] ** 2).max()) for s in row])) for row in seen])
+
+    def short(width: int, draw: int) -> tuple[float, float]:
+        seen = [norms(lab.in_law(width, 100 * draw + s, net)) for s in range(12)]
+        lost = [np.square((s[:, -2] ** 2 - s[:, -1] ** 2).max()) for s in seen]
+        return np.sqrt(np.mean([np.square(1 - s[:, 0].min()) for s in seen])), np.sqrt(np.mean(lost))
+
+    first, last = lab.over(widths, lab.many, short)
     one = lab.in_law(widths[-1], 0, net)
     rises = [(one.x(1) - one.x(layer)).max() for layer in range(2, one.depth + 1)]
     return conclude(
@@ -219,18 +212,20 @@ def eq_8(lab: Lab) -> Check:
     Given $x_L$ the output is a sum of $m$ independent terms of variance $(1 - 1/\pi)\|x_L\|^2$ in all.
     """
     delta, trials, n = lab.failure_prob, lab.pick(100, 200, 400), 24
-    data, widths, inside, largest, loss = lab.data(), lab.law_widths, 0, [], []
-    x, y = data.x[:n], data.y[:n]
+    x, y, widths, inside = lab.data().x[:n], lab.data().y[:n], lab.law_widths, []
     for seed in range(trials):
         seen = lab.in_law(64, 500 + seed, x)
         spread = np.sqrt(1 - 1 / np.pi) * np.linalg.norm(seen.x(seen.depth), axis=1)
-        inside += bool((np.abs(seen.outputs) <= spread * np.sqrt(2 * np.log(2 * n / delta))).all())
-    for draw in lab.many:
-        starts = [[lab.in_law(m, 100 * draw + s, x[:8]) for s in range(12)] for m in widths]
-        largest.append([np.mean([np.abs(s.outputs).max() for s in row]) for row in starts])
-        loss.append([np.mean([logistic_loss(y[:8] * s.outputs) for s in row]) for row in starts])
+        inside.append((np.abs(seen.outputs) <= spread * np.sqrt(2 * np.log(2 * n / delta))).all())
+
+    def means(width: int, draw: int) -> tuple[float, float]:
+        outputs = [lab.in_law(width, 100 * draw + s, x[:8]).outputs for s in range(12)]
+        losses = [logistic_loss(y[:8] * f) for f in outputs]
+        return float(np.mean([np.abs(f).max() for f in outputs])), float(np.mean(losses))
+
+    largest, loss = lab.over(widths, lab.many, means)
     return conclude(
-        frequency("max|f_0| <= √(2·0.682 log(2n/δ))·‖x_L‖", inside, trials, 1 - delta),
+        often("max|f_0| <= √(2·0.682 log(2n/δ))·‖x_L‖", inside, 1 - delta),
         scales("max_i |f_0(x_i)|", "m", widths, largest, 0.0),
         scales("L_S(W_0)", "m", widths, loss, 0.0),
         at_most("L_S(W_0) <= 1 + √(2·0.7 log(2n/δ))", loss, 1 + np.sqrt(1.4 * np.log(2 * 8 / delta))),
@@ -238,10 +233,8 @@ def eq_8(lab: Lab) -> Check:
     )
 
 
-@statement(
-    "Gradients of the output at the start are at most C √m, a factor θ less in residual layers",
-    "scale",
-    role="gradient",
+@Section("gradient", "resnet_relu")(
+    "Gradients of the output at the start are at most C √m, a factor θ less in residual layers", "scale"
 )
 def eq_10(lab: Lab) -> Check:
     r"""$\|\nabla_{W_l} f_{W^{(0)}}\|_F \le C\,\theta^{1(2\le l\le L)} \sqrt m$; the limit is

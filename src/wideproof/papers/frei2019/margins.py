@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from wideproof.monitors.residual import Pass, layer_margin, least_unit_gradients, unit_gradients
-from wideproof.papers.check import Check, at_least, at_most, conclude, identity, law
+from wideproof.papers.check import Check, at_least, at_most, conclude, identity, law, sides
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.statement import Section, misprint
 from wideproof.papers.study import kept
 
 statement = Section("initialization", "resnet_relu")
+gradient = Section("gradient", "resnet_relu")
 
 BRANCH = float(2 / np.sqrt(np.pi))
 """The limit of (1/√m) Σ_k |w_k·x| for a unit vector: the constant of the drift in Proposition C.5."""
@@ -68,14 +69,12 @@ def eq_39(lab: Lab) -> Check:
     r"""$\langle\alpha, x_l\rangle = \langle\alpha, x_1\rangle + \theta\sum_{l'=2}^l \langle\alpha, \Sigma_{l'}
     W_{l'}^\top x_{l'-1}\rangle$.
     """
-    left, right = [], []
-    alpha = lab.rng("alpha").standard_normal(64)
-    for theta_depth in (0.05, 1.0):
-        seen = lab.at_start(64, 0, 6, theta_depth)
+    found, alpha = [], lab.rng("alpha").standard_normal(64)
+    for seen in (lab.at_start(64, 0, 6, theta_depth) for theta_depth in (0.05, 1.0)):
         branches = [(seen.mask(k) * (seen.x(k - 1) @ seen.weights[k - 1])) @ alpha for k in range(2, 7)]
-        left.append([seen.x(layer) @ alpha for layer in range(2, 7)])
-        right.append(seen.x(1) @ alpha + seen.theta * np.cumsum(branches, axis=0))
-    return conclude(identity("projection on α, branch by branch", left, right))
+        right = seen.x(1) @ alpha + seen.theta * np.cumsum(branches, axis=0)
+        found.append(([seen.x(layer) @ alpha for layer in range(2, 7)], right))
+    return conclude(identity("projection on α, branch by branch", *sides(found)))
 
 
 @statement("A branch adds at most the mean size of its values to the component along α", "bound")
@@ -84,34 +83,32 @@ def eq_40(lab: Lab) -> Check:
     r"""$|\langle\alpha, \Sigma_l W_l^\top x_{l-1}\rangle| \le \sum_k m^{-1/2} |w_{l,k}^\top x_{l-1}|$, about
     $\frac2{\sqrt\pi}\|x_{l-1}\|$.
     """
-    left, right, means = [], [], []
+    found, means = [], []
     for seed in lab.many:
         seen, alpha = direction(lab, lab.pick(2**10, 2**12, 2**14), seed)
-        for layer in range(2, seen.depth + 1):
-            values = seen.u(layer)
-            left.append(np.abs(np.maximum(values, 0) @ alpha))
-            right.append(np.abs(values).sum(axis=1) / np.sqrt(values.shape[1]))
-        means.append(right[-1][0] / np.linalg.norm(seen.x(seen.depth - 1)[0]))
+        for values in (seen.u(layer) for layer in range(2, seen.depth + 1)):
+            sizes = np.abs(values).sum(axis=1) / np.sqrt(values.shape[1])
+            found.append((np.abs(np.maximum(values, 0) @ alpha), sizes))
+        means.append(found[-1][1][0] / np.linalg.norm(seen.x(seen.depth - 1)[0]))
     return conclude(
-        at_most("projection of a branch", left, right),
+        at_most("projection of a branch", *sides(found)),
         law("the right side over ‖x_(l-1)‖ has mean 2/√π", means, BRANCH),
     )
 
 
-@statement("Weighted examples have a component of at least γ/4 of their weight along α", "bound", role="gradient")
+@gradient("Weighted examples have a component of at least γ/4 of their weight along α", "bound")
 @misprint("a label too many on the right")
 def eq_41(lab: Lab) -> Check:
     r"""$\langle a_i y_i x_{L,i}, \alpha\rangle \ge a_i \gamma/4$ for weights $a_i \ge 0$ (the $y_i$ printed on the
     right is a slip).
     """
-    y, left, right = lab.data().y, [], []
+    y, found = lab.data().y, []
     for seed in lab.draws:
         seen, alpha = direction(lab, _wide(lab), seed)
         for weights in lab.rng("weights", seed).uniform(0.01, 1, (5, len(y))):
-            left.append((weights * y)[:, None] * seen.x(seen.depth) @ alpha)
-            right.append(weights * lab.margin() / 4)
+            found.append(((weights * y)[:, None] * seen.x(seen.depth) @ alpha, weights * lab.margin() / 4))
     return conclude(
-        at_least("<a y x_L, α> >= a γ/4", left, right),
+        at_least("<a y x_L, α> >= a γ/4", *sides(found)),
         hypotheses=width_conditions(lab, _wide(lab), margin=lab.margin()),
     )
 
@@ -133,11 +130,7 @@ def eq_42(lab: Lab) -> Check:
     )
 
 
-@statement(
-    "Weighted sums over the examples, unit by unit: their squares add up to at least m γ² ā²/67",
-    "bound",
-    role="gradient",
-)
+@gradient("Weighted sums over the examples, unit by unit: their squares add up to at least m γ² ā²/67", "bound")
 def lemma_b_6(lab: Lab) -> Check:
     r"""$\sum_j \|\frac1n\sum_i a_i y_i \sigma'(w_{L+1,j}^\top x_{L,i})\,x_{L,i}\|^2 \ge \frac1{67} m\gamma^2
     (\frac1n\sum_i a_i)^2$ for all $a$.

@@ -7,10 +7,10 @@ import numpy as np
 from wideproof.monitors import flips, spectral_norm
 from wideproof.monitors.residual import Pass, residual_pass
 from wideproof.monitors.residual_moves import certified_remainder, flip_attack, spectral_distances
-from wideproof.papers.check import Check, at_most, conclude, identity, scales
+from wideproof.papers.check import Check, at_most, conclude, identity, scales, sides
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab
-from wideproof.papers.statement import Section, misprint
+from wideproof.papers.statement import Section, misprint, tool
 from wideproof.papers.study import kept
 
 statement = Section("perturbation", "resnet_relu")
@@ -31,12 +31,7 @@ def pair(lab: Lab, theta: float = 0.25, radius: float = 1.0) -> tuple[Pass, Pass
     return residual_pass(network, moved, x), residual_pass(network, start, x)
 
 
-@statement(
-    "A difference of ReLUs is the difference of their arguments times numbers between 0 and 1",
-    "exact",
-    role="tool",
-    network="none",
-)
+@tool("A difference of ReLUs is the difference of their arguments times numbers between 0 and 1", "exact")
 def claim_c_1(lab: Lab) -> Check:
     r"""$\sigma(u) - \sigma(y) = (D(u) + \check D)(u - y)$ with diagonals $\|\check D\|, \|D(u) + \check D\| \le 1$.
 
@@ -60,15 +55,14 @@ def claim_c_1(lab: Lab) -> Check:
 @statement("The first layer moves no further than its weights", "bound")
 def eq_36(lab: Lab) -> Check:
     r"""$\|\hat x_1 - \tilde x_1\| \le \|\hat W_1 - \tilde W_1\|_2$."""
-    left, right = [], []
+    found = []
     for radius in RADII:
         for seed in lab.draws:
             base = lab.at_start(64, seed)
-            for family in ("random", "attack"):
-                moved = lab.moved(64, seed, family, radius)
-                left.append(np.linalg.norm(moved.x(1) - base.x(1), axis=1))
-                right.append(np.full(lab.n, spectral_norm(moved.weights[0] - base.weights[0])))
-    return conclude(at_most("first layer moves at most as far as its weights", left, right))
+            for moved in (lab.moved(64, seed, family, radius) for family in ("random", "attack")):
+                size = spectral_norm(moved.weights[0] - base.weights[0])
+                found.append((np.linalg.norm(moved.x(1) - base.x(1), axis=1), size))
+    return conclude(at_most("first layer moves at most as far as its weights", *sides(found)))
 
 
 @statement("Values of flipped units are no longer than the change of all values", "bound", role="smoothness")
@@ -78,26 +72,23 @@ def eq_18(lab: Lab) -> Check:
 
     The constants are known: $\|\hat u_l - \tilde u_l\|$, and $\|\hat x_{l-1}\|$ and $\|\tilde W_l\|_2$ in its bound.
     """
-    first, second, third = [], [], []
+    found = []
     pairs = [pair(lab), pair(lab, 0.25, 0.1)]
     pairs += [(lab.moved(64, s, "attack", radius), lab.at_start(64, s)) for s in lab.draws for radius in RADII]
     for moved, base in pairs:
         for layer in base.steps:
-            flipped = (moved.mask(layer) != base.mask(layer)) * moved.u(layer)
-            first.append(np.linalg.norm(flipped, axis=1).max())
-            second.append(np.linalg.norm(moved.u(layer) - base.u(layer), axis=1)[_worst(flipped)])
+            flipped = np.linalg.norm((moved.mask(layer) != base.mask(layer)) * moved.u(layer), axis=1)
+            i = int(flipped.argmax())
+            values = np.linalg.norm(moved.u(layer) - base.u(layer), axis=1)[i]
             change = spectral_norm(moved.weights[layer - 1] - base.weights[layer - 1])
-            below = np.linalg.norm(moved.x(layer - 1) - base.x(layer - 1), axis=1)[_worst(flipped)]
-            size = np.linalg.norm(moved.x(layer - 1), axis=1)[_worst(flipped)]
-            third.append(change * size + base.weight_norms[layer - 1] * below)
+            below = np.linalg.norm(moved.x(layer - 1) - base.x(layer - 1), axis=1)[i]
+            size = np.linalg.norm(moved.x(layer - 1), axis=1)[i]
+            found.append((flipped.max(), values, change * size + base.weight_norms[layer - 1] * below))
+    first, second, third = sides(found)
     return conclude(
         at_most("flipped values <= change of the values", first, second),
-        at_most("change of the values <= ‖ΔW‖‖x̂‖ + ‖W̃‖‖x̂ - x̃‖", second, np.array(third) * (1 + 1e-11)),
+        at_most("change of the values <= ‖ΔW‖‖x̂‖ + ‖W̃‖‖x̂ - x̃‖", second, third * (1 + 1e-11)),
     )
-
-
-def _worst(vectors: np.ndarray) -> int:
-    return int(np.linalg.norm(vectors, axis=1).argmax())
 
 
 def attacked_flips(lab: Lab, width: int, seed: int, radius: float, layer: int | None = None) -> int:
@@ -132,21 +123,19 @@ def lemma_b_4(lab: Lab) -> Check:
     """
     by_width = [[_lipschitz(lab, m, s, None) for m in lab.start_widths] for s in lab.draws]
     by_depth = [[_lipschitz(lab, 64, s, depth) for depth in DEPTHS] for s in lab.draws]
-    moves, limits, changed, most = [], [], [], []
+    moves, changed = [], []
     for seed in lab.seeds:
         width = lab.widths[-1]
         now, then = lab.trained(width, seed), lab.trained(width, seed, 0)
         certified = certified_remainder(then, lab.radius(width, seed))
-        moves.append([np.linalg.norm(now.x(k) - then.x(k), axis=1) for k in now.steps])
-        limits.append(certified.moves.T)
-        changed.append([flips(now.mask(k), then.mask(k)) for k in now.steps])
-        most.append(certified.flips.T)
+        moves.append(([np.linalg.norm(now.x(k) - then.x(k), axis=1) for k in now.steps], certified.moves.T))
+        changed.append(([flips(now.mask(k), then.mask(k)) for k in now.steps], certified.flips.T))
     return conclude(
         scales("largest ‖x̂_l - x̃_l‖ over the weighted distance", "m", lab.start_widths, by_width, 0.0),
         scales("largest ‖x̂_l - x̃_l‖ over the weighted distance", "L", DEPTHS, by_depth, 0.0),
         *flip_slopes(lab, (1, lab.depth + 1)),
-        at_most("trained: moves <= propagated limit", moves, limits),
-        at_most("trained: flips <= propagated limit", changed, most, counts=True),
+        at_most("trained: moves <= propagated limit", *sides(moves)),
+        at_most("trained: flips <= propagated limit", *sides(changed), counts=True),
         hypotheses=width_conditions(lab, lab.start_widths[-1], 0.1),
         assumptions=["moved weights: random and attacking, τ = 0.1", "attacks look at one input; (3/π)^(1/3) = 0.985"],
     )

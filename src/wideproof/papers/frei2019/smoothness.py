@@ -14,7 +14,7 @@ from wideproof.monitors.residual_moves import (
     remainder_parts,
     weight_distance,
 )
-from wideproof.papers.check import Check, at_most, conclude, identity, scales
+from wideproof.papers.check import Check, at_most, conclude, identity, scales, sides
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.frei2019.perturbation import RADII, pair
@@ -27,6 +27,11 @@ def _tilted(moved: Pass, base: Pass, layer: int) -> np.ndarray:
     r"""Return $(\hat\Sigma_l \hat W_l^\top - \tilde\Sigma_l \tilde W_l^\top)\hat x_{l-1}$ of every example."""
     here = moved.mask(layer) * (moved.x(layer - 1) @ moved.weights[layer - 1])
     return here - base.mask(layer) * (moved.x(layer - 1) @ base.weights[layer - 1])
+
+
+def _carried(base: Pass, layer: int, i: int, vector: np.ndarray) -> np.ndarray:
+    r"""Return $\tilde H_{l+1}^{L+1}$ of example `i` times a vector; nothing follows the last layer."""
+    return vector if layer == base.depth + 1 else interlayer(base, layer + 1, base.depth + 1, i).apply(vector)
 
 
 def _three_parts(moved: Pass, base: Pass, layer: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -47,14 +52,8 @@ def eq_16(lab: Lab) -> Check:
     moved, base = pair(lab)
     total = np.zeros(len(base.outputs))
     for layer in base.steps:
-        tilted = _tilted(moved, base, layer)
-        for i in range(len(total)):
-            image = (
-                tilted[i]
-                if layer == base.depth + 1
-                else interlayer(base, layer + 1, base.depth + 1, i).apply(tilted[i])
-            )
-            total[i] += base.scale(layer) * (base.signs @ image)
+        for i, tilted in enumerate(_tilted(moved, base, layer)):
+            total[i] += base.scale(layer) * (base.signs @ _carried(base, layer, i, tilted))
     return conclude(identity("f̂ - f̃ against its three groups", moved.outputs - base.outputs, total))
 
 
@@ -72,14 +71,13 @@ def eq_17(lab: Lab) -> Check:
 def eq_22(lab: Lab) -> Check:
     r"""The same split inside, in front of it $\tilde H_{l+1}^{L+1}$, for $2 \le l \le L$."""
     moved, base = pair(lab)
-    left, right = [], []
+    found = []
     for layer in range(2, base.depth + 1):
         parts = _three_parts(moved, base, layer)
-        for i in range(len(base.outputs)):
-            apply = interlayer(base, layer + 1, base.depth + 1, i).apply
-            left.append(apply(_tilted(moved, base, layer)[i]))
-            right.append(sum(apply(part[i]) for part in parts))
-    return conclude(identity("inner layers", left, right))
+        for i, tilted in enumerate(_tilted(moved, base, layer)):
+            added = sum(_carried(base, layer, i, part[i]) for part in parts)
+            found.append((_carried(base, layer, i, tilted), added))
+    return conclude(identity("inner layers", *sides(found)))
 
 
 @statement("The linear parts are inner products of the change with the gradient", "exact")
@@ -89,16 +87,14 @@ def eq_25(lab: Lab) -> Check:
     \mathrm{tr}[\Delta W_l^\top\nabla_{W_l} f_{\tilde W}(x)]$.
     """
     moved, base = pair(lab)
-    left, right = [], []
+    found = []
     for layer in base.steps:
         change = moved.weights[layer - 1] - base.weights[layer - 1]
         for i in range(len(base.outputs)):
-            linear = base.mask(layer)[i] * (base.x(layer - 1)[i] @ change)
-            image = linear if layer == base.depth + 1 else interlayer(base, layer + 1, base.depth + 1, i).apply(linear)
+            image = _carried(base, layer, i, base.mask(layer)[i] * (base.x(layer - 1)[i] @ change))
             gradient = base.scale(layer) * np.outer(base.x(layer - 1)[i], base.b(layer)[i])
-            left.append(base.scale(layer) * (base.signs @ image))
-            right.append(np.trace(change.T @ gradient))
-    return conclude(identity("linear parts", left, right))
+            found.append((base.scale(layer) * (base.signs @ image), np.trace(change.T @ gradient)))
+    return conclude(identity("linear parts", *sides(found)))
 
 
 def attacked(lab: Lab, width: int, seed: int, radius: float) -> float:
@@ -134,32 +130,26 @@ def eq_26(lab: Lab) -> Check:
     """
     moved, base = pair(lab)
     parts = remainder_parts(moved, base)
-    ratios, seen, limits = [], [], []
-    for seed in lab.many:
-        row = []
-        for width in lab.start_widths:
-            start, now = lab.at_start(width, seed), lab.moved(width, seed, "last", 0.1)
-            left = np.abs(remainder(now, start))
-            row.append(left[0] / _size(width, 0.1, weight_distance(now, start)))
-            seen.append(left)
-            limits.append(certified_remainder(start, 0.1).remainder)
-        ratios.append(row)
-    trained = [
-        [
-            np.abs(remainder(lab.trained(m, s), lab.trained(m, s, 0))).max()
-            / _size(m, lab.radius(m, s), weight_distance(lab.trained(m, s), lab.trained(m, s, 0)))
-            for m in lab.widths
-        ]
-        for s in lab.seeds
-    ]
+    whole, found = (parts.flips + parts.cross).sum(axis=1), []
+
+    def under_attack(width: int, seed: int) -> float:
+        start, now = lab.at_start(width, seed), lab.moved(width, seed, "last", 0.1)
+        left = np.abs(remainder(now, start))
+        found.append((left, certified_remainder(start, 0.1).remainder))
+        return left[0] / _size(width, 0.1, weight_distance(now, start))
+
+    def after_training(width: int, seed: int) -> float:
+        now, then = lab.trained(width, seed), lab.trained(width, seed, 0)
+        return np.abs(remainder(now, then)).max() / _size(width, lab.radius(width, seed), weight_distance(now, then))
+
+    ratios = lab.over(lab.start_widths, lab.many, under_attack)
+    trained = lab.over(lab.widths, lab.seeds, after_training)
     return conclude(
-        identity(
-            "the remainder is flips and cross parts", remainder(moved, base), (parts.flips + parts.cross).sum(axis=1)
-        ),
+        identity("the remainder is flips and cross parts", remainder(moved, base), whole),
         scales("attacked last layer: remainder over its bound", "m", lab.start_widths, ratios, 0.0),
         scales("trained weights: remainder over its bound", "m", lab.widths, trained, 0.0),
         *remainder_slopes(lab),
-        at_most("remainder <= propagated limit", seen, limits),
+        at_most("remainder <= propagated limit", *sides(found)),
         hypotheses=width_conditions(lab, lab.start_widths[-1], 0.1),
         assumptions=["attacks look at one input, with W̃ the start; the limit of the attack is 0.390 ‖x_L‖ √m τ^(4/3)"],
     )
@@ -173,22 +163,18 @@ def lemma_4_2(lab: Lab) -> Check:
     $$ L_S(\hat W) - L_S(\tilde W) \le C\tau^{1/3}\sqrt{m\log m}\,h\,\mathcal E_S(\tilde W) + C m h^2
        + \sum_l \mathrm{tr}[\Delta W_l^\top\nabla_{W_l} L_S(\tilde W)]. $$
     """
-    y, excess, bounds, ratios = lab.data().y, [], [], []
-    for seed in lab.seeds:
-        row = []
-        for width in lab.widths:
-            steps = [(lab.stepped(width, seed, k), lab.trained(width, seed, k)) for k in (0, *lab.snapshots)]
-            far = [(lab.trained(width, seed), lab.trained(width, seed, 0))]
-            found = [_excess(now, then, y) for now, then in steps + far]
-            excess += [left for left, _, _ in found]
-            bounds += [bound for _, bound, _ in found]
-            row.append(
-                max(
-                    left / _loss_size(width, lab.radius(width, seed), weight_distance(now, then), error)
-                    for (left, _, error), (now, then) in zip(found, steps, strict=False)
-                )
-            )
-        ratios.append(row)
+    y, found = lab.data().y, []
+
+    def largest(width: int, seed: int) -> float:
+        steps = [(lab.stepped(width, seed, k), lab.trained(width, seed, k)) for k in (0, *lab.snapshots)]
+        beyond = [_excess(now, then, y) for now, then in steps]
+        found.extend([*beyond, _excess(lab.trained(width, seed), lab.trained(width, seed, 0), y)])
+        moves = [weight_distance(now, then) for now, then in steps]
+        cases = zip(beyond, moves, strict=True)
+        return max(left / _loss_size(width, lab.radius(width, seed), h, error) for (left, _, error), h in cases)
+
+    ratios = lab.over(lab.widths, lab.seeds, largest)
+    excess, bounds, _ = sides(found)
     return conclude(
         lab.keep("eq 26", lambda: eq_26(lab)),
         at_most("loss excess <= mean(-ℓ'|remainder| + Δ²/8)", excess, bounds),

@@ -10,7 +10,7 @@ from wideproof.papers.check import Check, at_most, conclude, law, scales
 from wideproof.papers.frei2019.hypotheses import width_conditions
 from wideproof.papers.frei2019.initialization import circle
 from wideproof.papers.frei2019.lab import Lab
-from wideproof.papers.statement import Section, misprint
+from wideproof.papers.statement import Section, misprint, tool
 from wideproof.papers.study import kept
 
 statement = Section("initialization", "resnet_relu")
@@ -45,9 +45,7 @@ def lemma_c_2(lab: Lab) -> Check:
     )
 
 
-@statement(
-    "At most C m^(3/2) β units have a value below β on a finite set of vectors", "scale", role="tool", network="none"
-)
+@tool("At most C m^(3/2) β units have a value below β on a finite set of vectors", "scale")
 @misprint("called a lemma where it is used")
 def claim_d_1(lab: Lab) -> Check:
     r"""The same for a finite set of vectors of norm at least $\xi$: at most $C m^{3/2}\beta$ units below $\beta$."""

@@ -9,7 +9,7 @@ from scipy.special import erf
 
 from wideproof.monitors import small_values
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, law
-from wideproof.papers.statement import Section, misprint
+from wideproof.papers.statement import Section, misprint, tool
 from wideproof.papers.zou2018 import starts
 from wideproof.papers.zou2018.lab import PHI, Lab
 from wideproof.papers.zou2018.starts import relu_correlation
@@ -42,7 +42,7 @@ def corollary_a_2(lab: Lab) -> Check:
     return conclude(starts.norms_in_width(lab), starts.norms_in_depth(lab))
 
 
-@statement("E[σ(Z1)σ(Z2)] ≤ 1/2 − θ²/4 + Cθ³ for correlation at most 1 − θ²/2", "bound", role="tool", network="none")
+@tool("E[σ(Z1)σ(Z2)] ≤ 1/2 − θ²/4 + Cθ³ for correlation at most 1 − θ²/2", "bound")
 def lemma_a_3(lab: Lab) -> Check:
     r"""If $E Z_1 Z_2 \le 1 - \theta^2/2$ then $E[\sigma(Z_1)\sigma(Z_2)] \le 1/2 - \theta^2/4 + C\theta^3$.
 
@@ -77,13 +77,10 @@ def lemma_a_4(lab: Lab) -> Check:
     depths = range(2, 41)
     limits = np.concatenate([starts.limit_separations(2.5 / depth, depth) * depth / 2.5 for depth in depths])
     shrink = np.concatenate([_shrinking(depth) for depth in depths])
-    width = lab.pick(1024, 2048, 8192)
-
-    def make() -> np.ndarray:
-        return np.array([starts.separations(lab.seen(width, 2, draw), lab.data().y) for draw in range(lab.few)])
-
+    width, y = lab.pick(1024, 2048, 8192), lab.data().y
+    apart = lab.keep("a4", lambda: [starts.separations(lab.seen(width, 2, draw), y) for draw in range(lab.few)])
     return conclude(
-        at_least(f"L = 2, m = {width}: separation >= (1 - log2/(2L))^l φ", lab.keep("a4", make), _shrinking(2) * PHI),
+        at_least(f"L = 2, m = {width}: separation >= (1 - log2/(2L))^l φ", apart, _shrinking(2) * PHI),
         at_least("at infinite width, φ = 2.5/L, L = 2..40: separation / φ", limits, shrink),
         hypotheses=starts.width_conditions(lab),
         assumptions=("κ = 2.5: at infinite width the bound holds up to φL = 2.8 for L = 2, 3.2 for L = 10",),
@@ -125,16 +122,12 @@ def lemma_a_7(lab: Lab) -> Check:
     On average it is $m\,\mathrm{erf}(\beta\sqrt m/(2\|x_{l-1,i}\|))$ of them, about $0.56\, m^{3/2}\beta$.
     """
     m, scaled = starts.NARROW, np.array([0.1, 0.5, 1.0])
-
-    def make() -> np.ndarray:
-        passes = [lab.seen(m, draw=draw) for draw in range(lab.pick(120, 400, 2000))]
-        counts = [small_values(seen.values[1][0], scaled / np.sqrt(m)) for seen in passes]
-        wanted = [m * erf(scaled / (2 * np.linalg.norm(seen.layers[1][0]))) for seen in passes]
-        return np.array(counts) - np.array(wanted)
-
+    passes = [lab.seen(m, draw=draw) for draw in range(lab.pick(120, 400, 2000))]
+    counts = [small_values(seen.values[1][0], scaled / np.sqrt(m)) for seen in passes]
+    wanted = [m * erf(scaled / (2 * np.linalg.norm(seen.layers[1][0]))) for seen in passes]
     return conclude(
         starts.small_preactivations(lab),
-        law("count minus its mean", lab.keep("small counts", make), 0.0),
+        law("count minus its mean", np.array(counts) - np.array(wanted), 0.0),
         assumptions=(starts.SCOPE_OF_BETA,),
     )
 
@@ -148,16 +141,12 @@ def lemma_a_8(lab: Lab) -> Check:
     """
     m, rng = starts.NARROW, lab.rng("masked")
     alpha = starts.unit(rng.normal(size=(1, m)))[0]
-
-    def make() -> np.ndarray:
-        passes = [lab.seen(m, draw=draw) for draw in range(lab.pick(240, 1000, 10000))]
-        masked = [seen.mask(2)[0] * (seen.weights[1].T @ alpha) for seen in passes]
-        return np.array([z @ z for z in masked])
-
+    passes = [lab.seen(m, draw=draw) for draw in range(lab.pick(240, 1000, 10000))]
+    masked = [seen.mask(2)[0] * (seen.weights[1].T @ alpha) for seen in passes]
     return conclude(
         starts.products_in_length(lab),
         starts.products_in_width(lab),
-        law("‖Σ Wᵀα‖² on average ‖α‖² = 1", lab.keep("masked", make), 1.0),
+        law("‖Σ Wᵀα‖² on average ‖α‖² = 1", [z @ z for z in masked], 1.0),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wideproof.monitors.relu import gradients
-from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
+from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales, sides
 from wideproof.papers.statement import Section, misprint
 from wideproof.papers.study import kept
 from wideproof.papers.zou2018 import descent, stochastic
@@ -17,18 +17,12 @@ statement = Section("convergence", "relu")
 
 def reaches(walk: Walk, loss: str, fractions: tuple[float, ...] = (0.9, 0.8, 0.7)) -> tuple[list[float], list[float]]:
     r"""Return the times $k\eta$ at which fractions of the first loss are reached, and by when the lemma says so."""
-    known = margin_loss(loss)
-    assert known.p is not None
-    assert known.alpha0 is not None
-    assert known.alpha1 is not None
+    known, first, n = margin_loss(loss), walk.losses[0], walk.slopes.shape[1]
     _, g = descent.potential(walk, known)
-    first, n = walk.losses[0], walk.slopes.shape[1]
-    times, bounds = [], []
-    for level in (f * first for f in fractions if (walk.losses <= f * first).any()):
-        times.append(walk.eta * int(np.argmax(walk.losses <= level)))
-        fall = descent.fallen(first, np.array([level]), known.p)[0]
-        bounds.append((first / known.alpha0**2 + n ** (-2 * known.p) * fall / known.alpha1**2) / g)
-    return times, bounds
+    levels = [f * first for f in fractions if (walk.losses <= f * first).any()]
+    falls = [descent.fallen(first, np.array([level]), known)[0] for level in levels]
+    times = [walk.eta * int(np.argmax(walk.losses <= level)) for level in levels]
+    return times, [float(descent.latest(known, first, fall, n, g)) for fall in falls]
 
 
 @statement("As long as GD stays within τ, enough total step length Kη brings the loss below ε", "scale")
@@ -76,17 +70,16 @@ def gd_distances(lab: Lab) -> list[Check]:
     elapsed = np.array([[walk.eta * (walk.losses.size - 1) for walk in row] for row in table])
     measured = np.flatnonzero(~np.isnan(table[0][1].moved[:, 0]))[1:]
     in_steps = np.array([farthest(row[1])[1:] for row in table])
-    spread, bound = [], []
+    found = []
     for walk in (walk for row in table for walk in row):
         good = np.cumprod(gains(walk) >= 0.5).astype(bool)  # while every step so far has gained half
-        steps = np.arange(1, good.size + 1)
-        spread += walk.spread[1:][good].tolist()
-        bound += np.sqrt(2 * walk.eta * steps * (walk.losses[0] - walk.losses[1:]))[good].tolist()
+        bound = np.sqrt(2 * walk.eta * np.arange(1, good.size + 1) * (walk.losses[0] - walk.losses[1:]))
+        found.append((walk.spread[1:][good], bound[good]))
     return [
         scales("max_l ‖W_l - W_l(0)‖ at fixed ηmk", "m", widths, end, -0.5),
         scales("the same over √(kη)", "m", widths, end / np.sqrt(elapsed), 0.0),
         scales("the same", "k", measured, in_steps, 1.0),
-        at_most("distance over all layers <= √(2kη (L_S(0) - L_S(k)))", spread, bound),
+        at_most("distance over all layers <= √(2kη (L_S(0) - L_S(k)))", *sides(found)),
     ]
 
 

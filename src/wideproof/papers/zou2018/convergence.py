@@ -68,17 +68,19 @@ def reached(lab: Lab, loss: str, batch: int | None) -> Check:
     return at_most(f"{loss}: last loss", [run.records["loss"][-1] for run in runs(lab, loss, batch)], target)
 
 
+def rates(lab: Lab, batch: int | None) -> list[Check]:
+    """Train with every loss; the loss reaches every level in time."""
+    return [part for loss in LOSSES for part in (reached(lab, loss, batch), *epsilon_law(lab, loss, batch))]
+
+
 @kept
 def gd_parts(lab: Lab) -> list[Check]:
-    """Train with gradient descent and every loss; the loss reaches every level in time."""
-    parts: list[Check] = []
-    for loss in LOSSES:
-        parts += [reached(lab, loss, None), *epsilon_law(lab, loss, None)]
+    """Train with gradient descent, and evaluate a last loss again."""
     run = runs(lab, "logistic", None)[0]
     margins = run.data.y * look(dict(run.params), run.data.x).outputs
     again = values(margin_loss("logistic"), margins).mean()
-    parts.append(agrees("last loss, evaluated again", run.records["loss"][-1], again, tolerance=1e-10))
-    return parts
+    last = agrees("last loss, evaluated again", run.records["loss"][-1], again, tolerance=1e-10)
+    return [*rates(lab, None), last]
 
 
 def every_step_descends(lab: Lab, loss: str) -> Check:
@@ -86,14 +88,9 @@ def every_step_descends(lab: Lab, loss: str) -> Check:
 
     With $\eta = 1/(\lambda m)$ single steps in which activations flip can raise the loss, by up to 5e-4 of it.
     """
-    found = runs(lab, loss, None)
-    ratios = [run.records["loss"][1:] / run.records["loss"][:-1] for run in found]
-    return at_most(f"{loss}: L_S(k+1)/L_S(k) <= 1 while L_S > 1e-12", _while_large(found, ratios), 1 + 1e-9)
-
-
-def _while_large(found: list[Run], ratios: list[np.ndarray]) -> np.ndarray:
-    kept_ratios = [ratio[run.records["loss"][:-1] > 1e-12] for run, ratio in zip(found, ratios, strict=True)]
-    return np.concatenate(kept_ratios)
+    losses = [run.records["loss"] for run in runs(lab, loss, None)]
+    ratios = np.concatenate([(one[1:] / one[:-1])[one[:-1] > 1e-12] for one in losses])
+    return at_most(f"{loss}: L_S(k+1)/L_S(k) <= 1 while L_S > 1e-12", ratios, 1 + 1e-9)
 
 
 def assumptions_of(lab: Lab, stochastic: bool) -> tuple[Check, ...]:
@@ -124,9 +121,8 @@ def theorem_4_1(lab: Lab) -> Check:
 )
 def theorem_4_5(lab: Lab) -> Check:
     r"""SGD reaches $L_S \le \epsilon$ with high probability, after the same times up to a polynomial in $n$."""
-    parts = [part for loss in LOSSES for part in (reached(lab, loss, BATCH), *epsilon_law(lab, loss, BATCH))]
     return conclude(
-        *parts,
+        *rates(lab, BATCH),
         hypotheses=assumptions_of(lab, True),
         assumptions=(WIDTH_NOTE, f"minibatches of {BATCH} of 8, several seeds of start and minibatches together"),
     )

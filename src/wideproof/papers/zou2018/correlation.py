@@ -7,8 +7,8 @@ import numpy as np
 from wideproof.answers import Answer
 from wideproof.data import Dataset
 from wideproof.monitors.relu import ReLUPass
-from wideproof.papers.check import Check, at_least, conclude, frequency, identity
-from wideproof.papers.statement import Section, comes_out, misprint
+from wideproof.papers.check import Check, at_least, conclude, identity, often
+from wideproof.papers.statement import Section, comes_out, misprint, tool
 from wideproof.papers.zou2018 import starts
 from wideproof.papers.zou2018.lab import Lab, look
 from wideproof.papers.zou2018.starts import relu_correlation
@@ -16,7 +16,7 @@ from wideproof.papers.zou2018.starts import relu_correlation
 statement = Section("initialization", "relu")
 
 
-@statement("E[σ(Z1)σ(Z2)] is never below half of E[Z1 Z2]", "bound", role="tool", network="none")
+@tool("E[σ(Z1)σ(Z2)] is never below half of E[Z1 Z2]", "bound")
 @misprint("the printed right side repeats the left one; ½E[Z1 Z2] is meant")
 def lemma_a_11(lab: Lab) -> Check:
     r"""$E[\sigma(Z_1)\sigma(Z_2)] \ge \frac12 E[Z_1 Z_2]$ for standard jointly Gaussian $Z_1, Z_2$."""
@@ -76,11 +76,8 @@ def corollary_a_13(lab: Lab) -> Check:
     return conclude(at_least("μ = 0.3, opposite inputs, L = l = 1", products[1], 0.3**2 / 2), note=FALSE_BASE)
 
 
-@statement(
-    "A Gaussian unit sees a weighted sum of at least half the largest weight with probability of order φ/n",
-    "bound",
-    role="gradient",
-    network="none",
+@Section("gradient", "none")(
+    "A Gaussian unit sees a weighted sum of at least half the largest weight with probability of order φ/n", "bound"
 )
 @misprint("the bound on inner products is needed for all pairs")
 def lemma_a_14(lab: Lab) -> Check:
@@ -99,8 +96,7 @@ def lemma_a_14(lab: Lab) -> Check:
     for name, a in starts.weightings(lab, seen, data).items():
         weights = (a * data.y)[:, None] * active
         size = np.sqrt(np.maximum(np.einsum("ij,ij->j", weights, products @ weights), 0))
-        large = int((size >= 0.5 * a.max()).sum())
-        parts.append(frequency(f"{name}: P(‖h‖ >= max a/2)", large, trials, SHARE * phi / n))
+        parts.append(often(f"{name}: P(‖h‖ >= max a/2)", size >= 0.5 * a.max(), SHARE * phi / n))
     return conclude(
         *parts,
         hypotheses=(at_least("z_iᵀz_j >= (2φ̃)² for all pairs", products, 4 * phi**2, counts=True),),

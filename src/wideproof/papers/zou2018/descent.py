@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from wideproof.data import Dataset
 from wideproof.monitors.relu import descent_coefficients
 from wideproof.papers.check import Check, at_least, at_most, conclude, scales
-from wideproof.papers.statement import Section, misprint
+from wideproof.papers.statement import Section, misprint, tool
 from wideproof.papers.study import kept
 from wideproof.papers.zou2018 import steps as single
 from wideproof.papers.zou2018.hypotheses import excess
-from wideproof.papers.zou2018.lab import Lab, Walk, grouped, margin_loss
+from wideproof.papers.zou2018.lab import Lab, Walk, grouped, margin_loss, powers, smoothness_of
 from wideproof.training import MarginLoss
 
 statement = Section("convergence", "relu")
+smoothness = Section("smoothness", "relu")
 
 LOSSES = ("logistic", "squared_hinge", "huber_hinge", "canonical(0.75)")
 FIXED_SPEED = "steps of size c/m, c fixed, from the start: the theorem's step is smaller by powers of n and L"
+LEAST = "g from the least descent of the run"
 
 
-@statement(
-    "An inequality for powers: (a−b)/b^{2p} is at least the difference quotient of x^{1−2p}",
-    "bound",
-    role="tool",
-    network="none",
-)
+@tool("An inequality for powers: (a−b)/b^{2p} is at least the difference quotient of x^{1−2p}", "bound")
 def lemma_c_1(lab: Lab) -> Check:
     r"""For $a, b > 0$: $(a-b)/b^{2p} \ge (a^{1-2p} - b^{1-2p})/(1-2p)$, and $(a-b)/b \ge \log a - \log b$ for
     $p = 1/2$.
@@ -41,13 +39,13 @@ def lemma_c_1(lab: Lab) -> Check:
     )
 
 
-@statement("A margin moves by at most order L⁴Mη times the mean slope", "scale", role="smoothness")
+@smoothness("A margin moves by at most order L⁴Mη times the mean slope", "scale")
 def eq_c_1(lab: Lab) -> Check:
     r"""One step moves each margin by at most $(C L^4 M \eta/n) S$ with $S = \sum_i |\ell'_i|$."""
     return conclude(*single.change_is_bounded(lab, None), assumptions=(FIXED_SPEED,))
 
 
-@statement("A margin moves at least by its linear part, less remainders in τ^{1/3} and η²", "scale", role="smoothness")
+@smoothness("A margin moves at least by its linear part, less remainders in τ^{1/3} and η²", "scale")
 @misprint("the powers of L are those of a single layer; the sum has one more")
 def eq_c_2(lab: Lab) -> Check:
     r"""$\Delta_i \ge \sum_l y_i u_{l,i} - (C' L^{17/3}\tau^{1/3} M\eta\sqrt{\log M} + C'' L^9 M^2\eta^2) S/n$."""
@@ -57,7 +55,7 @@ def eq_c_2(lab: Lab) -> Check:
     )
 
 
-@statement("How one step of GD moves a margin: linear part, upper bound, remainder", "scale", role="smoothness")
+@smoothness("How one step of GD moves a margin: linear part, upper bound, remainder", "scale")
 @misprint("summed over layers the remainders are L^{20/3} and L^{10}, one L more than printed")
 def lemma_c_2(lab: Lab) -> Check:
     r"""A step of gradient descent changes each margin by its linear part plus a small remainder: (C.1) and (C.2)."""
@@ -66,10 +64,8 @@ def lemma_c_2(lab: Lab) -> Check:
 
 def walks(lab: Lab, name: str) -> list[Walk]:
     """Return runs of gradient descent with a loss, several starts, every step looked at."""
-    smoothness = margin_loss(name).smoothness
-    assert smoothness is not None
-    speed = 0.25 / smoothness
-    return [lab.walk(128, draw, loss=name, steps=lab.pick(24, 200, 1000), speed=speed) for draw in range(3)]
+    speed, steps = 0.25 / smoothness_of(name), lab.pick(24, 200, 1000)
+    return [lab.walk(128, draw, loss=name, steps=steps, speed=speed) for draw in range(3)]
 
 
 @statement("Smoothness turns margin changes into a bound on the change of the loss", "bound", network="any")
@@ -79,11 +75,9 @@ def eq_c_3(lab: Lab) -> Check:
     """
     parts, y = [], lab.data().y
     for name in LOSSES:
-        smoothness = margin_loss(name).smoothness
-        assert smoothness is not None
         for draw, walk in enumerate(walks(lab, name)):
             change = y * np.diff(walk.outputs, axis=0)
-            bound = (-walk.slopes[:-1] * change + smoothness / 2 * change**2).mean(axis=1)
+            bound = (-walk.slopes[:-1] * change + smoothness_of(name) / 2 * change**2).mean(axis=1)
             title = f"{name}, start {draw}: L_S(k+1) <= L_S(k) + slope term + λ/2 mean Δ²"
             parts.append(excess(title, walk.losses[1:], walk.losses[:-1] + bound))
     return conclude(*parts, assumptions=("equality counts as holding: a quadratic piece of a loss has it",))
@@ -99,9 +93,8 @@ def eq_c_5(lab: Lab) -> Check:
         taken = single.take(lab, width, draw, speed)
         return float(np.abs(taken.c) @ np.abs(taken.missed)) / (taken.scale * taken.total)
 
-    draws = range(single.DRAWS)
-    in_eta = grouped([[missed(128, k, s) for s in single.SPEEDS] for k in range(12)])
-    in_width = grouped([[missed(m, k, 0.3) for m in lab.widths] for k in draws])
+    in_eta = grouped(lab.over(single.SPEEDS, 12, lambda speed, k: missed(128, k, speed)))
+    in_width = grouped(lab.over(lab.widths, single.DRAWS, lambda m, k: missed(m, k, 0.3)))
     return conclude(
         single.linear_identity(lab),
         scales("(slope term + η Σ‖∇‖²)/(ηM S²/n²)", "τ", single.SPEEDS, in_eta, 1 / 3, sense="at least"),
@@ -119,15 +112,16 @@ def least_descent(walk: Walk, width: int) -> float:
 @kept
 def descents(lab: Lab) -> list[Check]:
     r"""Fit the least descent coefficient along runs in $m$, $n$ and $\phi$."""
-    sizes, gaps, draws = np.array([4, 8, 16]), np.array([0.05, 0.1, 0.2, 0.4]), range(lab.pick(6, 8, 8))
-    widths, steps = lab.widths, lab.pick(12, 100, 1000)
-    in_width = [[least_descent(lab.walk(m, k, steps=steps), m) for m in widths] for k in draws]
-    in_n = [[least_descent(lab.walk(128, k, steps=steps, data=lab.data(n)), 128) for n in sizes] for k in draws]
-    in_phi = [
-        [least_descent(lab.walk(128, k, steps=steps, data=lab.data(phi=gap)), 128) for gap in gaps] for k in draws
-    ]
+    sizes, gaps, draws = np.array([4, 8, 16]), np.array([0.05, 0.1, 0.2, 0.4]), lab.pick(6, 8, 8)
+
+    def least(width: int, draw: int, data: Dataset | None = None) -> float:
+        return least_descent(lab.walk(width, draw, steps=lab.pick(12, 100, 1000), data=data), width)
+
+    in_width = lab.over(lab.widths, draws, least)
+    in_n = lab.over(sizes, draws, lambda n, k: least(128, k, lab.data(n)))
+    in_phi = lab.over(gaps, draws, lambda gap, k: least(128, k, lab.data(phi=gap)))
     return [
-        scales("least (L_S(k) - L_S(k+1))/(ηm S²)", "m", widths, in_width, 0.0, sense="at least"),
+        scales("least (L_S(k) - L_S(k+1))/(ηm S²)", "m", lab.widths, in_width, 0.0, sense="at least"),
         scales("the same", "n", sizes, in_n, -5.0, sense="at least"),
         scales("the same", "φ", gaps, in_phi, 1.0),
     ]
@@ -141,11 +135,8 @@ def eq_c_6(lab: Lab) -> Check:
 
 def slope_bound(walk: Walk, loss: MarginLoss) -> tuple[np.ndarray, np.ndarray]:
     r"""Return $S_k$ and $\min\{\alpha_0, \alpha_1 (n L_S)^p\}$ along a run."""
-    assert loss.p is not None
-    assert loss.alpha0 is not None
-    assert loss.alpha1 is not None
-    n = walk.slopes.shape[1]
-    return walk.slopes.sum(axis=1), np.minimum(loss.alpha0, loss.alpha1 * (n * walk.losses) ** loss.p)
+    (alpha0, alpha1, p), n = powers(loss), walk.slopes.shape[1]
+    return walk.slopes.sum(axis=1), np.minimum(alpha0, alpha1 * (n * walk.losses) ** p)
 
 
 @statement("What a single step must cost in loss, once S is bounded below by the loss", "bound")
@@ -160,12 +151,9 @@ def eq_c_7(lab: Lab) -> Check:
     for name in LOSSES:
         loss = margin_loss(name)
         for draw, walk in enumerate(walks(lab, name)):
-            total, bound = slope_bound(walk, loss)
-            parts.append(at_least(f"{name}, start {draw}: S >= min(α0, α1 (n L_S)^p)", total, bound))
-            drop, _ = potential(walk, loss)
-            parts.append(
-                at_least(f"{name}, start {draw}: drop of the potential in a step >= η", -np.diff(drop), walk.eta)
-            )
+            case, drop = f"{name}, start {draw}", -np.diff(potential(walk, loss)[0])
+            parts.append(at_least(f"{case}: S >= min(α0, α1 (n L_S)^p)", *slope_bound(walk, loss)))
+            parts.append(at_least(f"{case}: drop of the potential in a step >= η", drop, walk.eta))
     return conclude(*parts, assumptions=("g from the least descent of the same run",))
 
 
@@ -174,14 +162,17 @@ def potential(walk: Walk, loss: MarginLoss) -> tuple[np.ndarray, float]:
 
     The right side of (C.7) is $-(L_S(k+1) - L_S(k))[1/\alpha_0^2 + 1/(\alpha_1 (nL_S(k))^p)^2]/g$.
     """
-    assert loss.p is not None
-    assert loss.alpha0 is not None
-    assert loss.alpha1 is not None
-    n = walk.slopes.shape[1]
+    (alpha0, alpha1, p), n = powers(loss), walk.slopes.shape[1]
     drops = walk.losses[:-1] - walk.losses[1:]
     g = float((drops / (walk.eta * walk.slopes[:-1].sum(axis=1) ** 2)).min())
-    weight = 1 / loss.alpha0**2 + 1 / (loss.alpha1 * (n * walk.losses[:-1]) ** loss.p) ** 2
+    weight = 1 / alpha0**2 + 1 / (alpha1 * (n * walk.losses[:-1]) ** p) ** 2
     return -np.concatenate([[0.0], np.cumsum(drops * weight / g)]), g
+
+
+def latest(loss: MarginLoss, first: float, fall: np.ndarray, n: int, g: float) -> np.ndarray:
+    r"""Return $\frac1g[L_S(0)/\alpha_0^2 + n^{-2p} F/\alpha_1^2]$: by when the loss has fallen by $F$ of `fallen`."""
+    alpha0, alpha1, p = powers(loss)
+    return (first / alpha0**2 + n ** (-2 * p) * fall / alpha1**2) / g
 
 
 def elapsed(lab: Lab, names: tuple[str, ...]) -> list[Check]:
@@ -189,21 +180,16 @@ def elapsed(lab: Lab, names: tuple[str, ...]) -> list[Check]:
     parts = []
     for name in names:
         loss = margin_loss(name)
-        assert loss.p is not None
-        assert loss.alpha0 is not None
-        assert loss.alpha1 is not None
         for draw, walk in enumerate(walks(lab, name)):
-            _, g = potential(walk, loss)
             first, later = walk.losses[0], walk.losses[1:]
-            fall = fallen(first, later, loss.p)
-            n = walk.slopes.shape[1]
-            bound = (first / loss.alpha0**2 + n ** (-2 * loss.p) * fall / loss.alpha1**2) / g
+            bound = latest(loss, first, fallen(first, later, loss), walk.slopes.shape[1], potential(walk, loss)[1])
             parts.append(at_most(f"{name}, start {draw}: kη <= bound", walk.eta * np.arange(1, later.size + 1), bound))
     return parts
 
 
-def fallen(first: float, later: np.ndarray, p: float) -> np.ndarray:
+def fallen(first: float, later: np.ndarray, loss: MarginLoss) -> np.ndarray:
     r"""Return $(L(0)^{1-2p} - L(k)^{1-2p})/(1-2p)$, or $\log L(0) - \log L(k)$ for $p = 1/2$."""
+    _, _, p = powers(loss)
     if p == 0.5:
         return np.log(first) - np.log(later)
     return (first ** (1 - 2 * p) - later ** (1 - 2 * p)) / (1 - 2 * p)
@@ -214,14 +200,10 @@ def eq_c_8(lab: Lab) -> Check:
     r"""For $p \ne 1/2$,
     $k\eta \le \frac1g[L_S(0)/\alpha_0^2 + (L_S(0)^{1-2p} - L_S(k)^{1-2p})/((1-2p)\alpha_1^2 n^{2p})]$.
     """
-    return conclude(
-        *elapsed(lab, ("logistic", "canonical(0.75)")), assumptions=("g from the least descent of the run",)
-    )
+    return conclude(*elapsed(lab, ("logistic", "canonical(0.75)")), assumptions=(LEAST,))
 
 
 @statement("Total step length bounded through log L_S when p is 1/2", "bound")
 def eq_c_9(lab: Lab) -> Check:
     r"""For $p = 1/2$, $k\eta \le \frac1g[L_S(0)/\alpha_0^2 + (\log L_S(0) - \log L_S(k))/(\alpha_1^2 n)]$."""
-    return conclude(
-        *elapsed(lab, ("squared_hinge", "huber_hinge")), assumptions=("g from the least descent of the run",)
-    )
+    return conclude(*elapsed(lab, ("squared_hinge", "huber_hinge")), assumptions=(LEAST,))

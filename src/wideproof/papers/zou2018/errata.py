@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from wideproof.monitors.relu import gradients, node_gradient_norms
 from wideproof.papers.check import at_least, at_most, conclude, identity, scales
-from wideproof.papers.errata import Decision, Erratum
+from wideproof.papers.errata import Decision, Entries
 from wideproof.papers.zou2018.convergence import exponents
 from wideproof.papers.zou2018.correlation import inner_products, opposite_pass
 from wideproof.papers.zou2018.hypotheses import grid
-from wideproof.papers.zou2018.lab import PHI, Lab, margin_loss, slopes, subsets, values
+from wideproof.papers.zou2018.lab import PHI, Lab, margin_loss, powers, slopes, subsets, values
 from wideproof.papers.zou2018.starts import relu_correlation
 
+erratum = Entries("zou2018")
 
+
+@erratum("Theorem 4.1", "step size O(n⁻³L⁻⁹m⁻¹)", "O(φ n⁻³L⁻⁹m⁻¹)", "theorem_4_1")
 def step_size_lacks_phi(lab: Lab) -> Decision:
     r"""(C.6) needs the remainder $L^9 M^2\eta^2 S^2/n^2$ below a quarter of the descent $\eta (m\phi/n^5) S^2$."""
     n, depth, m, phi = 8.0, 3.0, 256.0, np.array([0.05, 0.1, 0.2])
@@ -30,6 +31,7 @@ def step_size_lacks_phi(lab: Lab) -> Decision:
     )
 
 
+@erratum("proof of Theorem 4.1", "n^{26−2p} + n^{26} ε^{1−2p}", "n^{26} + n^{26−2p} ε^{1−2p}", "theorem_4_1")
 def width_powers_exchanged(lab: Lab) -> Decision:
     r"""GD, $\alpha_0 < \infty$, $p > 1/2$: which of $n^{26}$ and $n^{26-2p}$ carries $\epsilon^{1-2p}$."""
     p = np.array([0.6, 0.75, 1.0])
@@ -43,6 +45,7 @@ def width_powers_exchanged(lab: Lab) -> Decision:
     )
 
 
+@erratum("Theorem 4.5", "step size of GD, n⁻³L⁻⁹m⁻¹", "φ m⁻¹ n^{2p−7} L⁻⁹ B²", "theorem_4_5")
 def sgd_step_size(lab: Lab) -> Decision:
     r"""Theorem 4.5 prints GD's step; with it the steps of SGD would not have the powers of $n$ that it gives."""
     p = np.array([0.5, 0.75, 1.0])
@@ -52,6 +55,7 @@ def sgd_step_size(lab: Lab) -> Decision:
     )
 
 
+@erratum("Theorems 4.1 and 4.5", "rows for p < 1/2", "no loss meets 3.2 and 3.3 with p < 1/2", "assumption_3_3")
 def small_powers_are_empty(lab: Lab) -> Decision:
     r"""Assumptions 3.2 and 3.3 exclude $p < 1/2$: $\ell'^2 \le 2\lambda\ell$ fails near zero loss for any $\lambda$."""
     losses = np.geomspace(1e-12, 1e-2, 30)
@@ -63,18 +67,34 @@ def small_powers_are_empty(lab: Lab) -> Decision:
     )
 
 
+@erratum(
+    "Section 3",
+    "hinge, cross-entropy, exponential loss",
+    "only cross-entropy meets 3.1 to 3.3 and 4.4",
+    "assumption_3_3",
+)
+def hinge_is_not_smooth(lab: Lab) -> Decision:
+    r"""Among hinge, cross-entropy and exponential loss only cross-entropy meets all assumptions."""
+    z = grid(lab)
+    hinge = np.abs(np.diff(slopes(margin_loss("hinge"), z))) / np.diff(z)
+    logistic = np.abs(np.diff(slopes(margin_loss("logistic"), z))) / np.diff(z)
+    return Decision(
+        at_most("hinge: |Δℓ'|/Δz <= 10", hinge, 10.0), at_most("cross-entropy: |Δℓ'|/Δz <= 1/4", logistic, 0.25 + 1e-9)
+    )
+
+
+@erratum("Theorem 5.1 (i)", "‖W_1‖ bounded for every d", "bounded when d = O(m)", "theorem_5_1_i")
 def input_dimension_is_free(lab: Lab) -> Decision:
     r"""$\|W_1\|_2$ grows as $\sqrt2 (1 + \sqrt{d/m})$: bounded only if $d = O(m)$."""
     ratios, m = np.array([1, 4, 16]), 64
     rng = lab.rng("wide inputs")
-    norms = np.array(
-        [[np.linalg.norm(rng.normal(size=(m * r, m)) * np.sqrt(2 / m), 2) for r in ratios] for _ in range(3)]
-    )
+    norms = lab.over(ratios, 3, lambda r, _: np.linalg.norm(rng.normal(size=(m * r, m)) * np.sqrt(2 / m), 2))
     printed = scales("‖W_1‖ is bounded whatever d", "d/m", ratios, norms, 0.0)
     right = np.sqrt(2) * (1 + np.sqrt(ratios))
     return Decision(printed, at_most("‖W_1‖ <= 1.1 √2(1 + √(d/m))", norms, 1.1 * right))
 
 
+@erratum("Theorem 5.1 (viii)", "Σ a_i σ' x_i", "Σ a_i y_i σ' x_i", "theorem_5_1_viii")
 def labels_are_missing(lab: Lab) -> Decision:
     r"""Theorem 5.1 (viii) without $y_i$: the smallest sum is far larger than the gradient it should bound."""
     data = lab.data()
@@ -90,6 +110,7 @@ def labels_are_missing(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma A.4", "all pairs", "pairs of different label", "lemma_a_4")
 def separation_needs_labels(lab: Lab) -> Decision:
     r"""Lemma A.4 is printed for all pairs; examples of one label may coincide."""
     x = lab.data().x.copy()
@@ -103,6 +124,24 @@ def separation_needs_labels(lab: Lab) -> Decision:
     )
 
 
+@erratum("Lemma A.11", "right side ½E[σ(Z1)σ(Z2)]", "½E[Z1 Z2]", "lemma_a_11")
+def right_side_repeats_left(lab: Lab) -> Decision:
+    r"""Lemma A.11 as printed says nothing; what the next proof uses is $\frac12 E[Z_1Z_2]$."""
+    rho = np.linspace(0.1, 0.99, 50)
+    moment = relu_correlation(rho) / 2
+    # The use: x̄ᵀx̄' does not fall, that is 2E[σσ] >= ρ. The printed form gives 2E[σσ] >= E[σσ] only.
+    return Decision(
+        at_least("lower bound for 2E[σσ] from the printed form, against ρ", moment, rho),
+        at_least("lower bound for 2E[σσ] from the right form", 2 * moment, rho),
+    )
+
+
+@erratum(
+    "Lemma A.12, Corollary A.13",
+    "inner products at least μ²/2",
+    "at least 2μ² − 1 for inputs, then 0",
+    "corollary_a_13",
+)
 def inner_products_start_lower(lab: Lab) -> Decision:
     r"""Lemma A.12: inner products start from $2\mu^2 - 1$, and hidden layers have non-negative ones."""
     products = inner_products(opposite_pass(lab))
@@ -115,29 +154,19 @@ def inner_products_start_lower(lab: Lab) -> Decision:
     )
 
 
-def right_side_repeats_left(lab: Lab) -> Decision:
-    r"""Lemma A.11 as printed says nothing; what the next proof uses is $\frac12 E[Z_1Z_2]$."""
-    rho = np.linspace(0.1, 0.99, 50)
-    moment = relu_correlation(rho) / 2
-    # The use: x̄ᵀx̄' does not fall, that is 2E[σσ] >= ρ. The printed form gives 2E[σσ] >= E[σσ] only.
-    return Decision(
-        at_least("lower bound for 2E[σσ] from the printed form, against ρ", moment, rho),
-        at_least("lower bound for 2E[σσ] from the right form", 2 * moment, rho),
-    )
-
-
+@erratum("before (C.7)", "S ≥ min{α0, n^p L_S^p}", "S ≥ min{α0, α1 n^p L_S^p}", "eq_c_7")
 def slope_constant_is_lost(lab: Lab) -> Decision:
     r"""$S \ge \min\{\alpha_0, (nL_S)^p\}$ lacks $\alpha_1$: the logistic loss has $-\ell' < \ell$."""
     loss, margins = margin_loss("logistic"), np.linspace(3, 12, 40)
     total, level = 8 * slopes(loss, margins), 8 * values(loss, margins)
-    assert loss.alpha0 is not None
-    assert loss.alpha1 is not None
+    alpha0, alpha1, _ = powers(loss)
     return Decision(
-        at_least("S >= min(α0, n L_S)", total, np.minimum(loss.alpha0, level)),
-        at_least("S >= min(α0, α1 n L_S)", total, np.minimum(loss.alpha0, loss.alpha1 * level)),
+        at_least("S >= min(α0, n L_S)", total, np.minimum(alpha0, level)),
+        at_least("S >= min(α0, α1 n L_S)", total, np.minimum(alpha0, alpha1 * level)),
     )
 
 
+@erratum("Lemma C.2", "L^{17/3} and L⁹", "L^{20/3} and L^{10} after summing over layers", "lemma_c_2")
 def layer_sum_loses_a_factor(lab: Lab) -> Decision:
     r"""Lemma C.2 sums $L$ remainders of order $L^{17/3}$ and prints $L^{17/3}$ for the sum."""
     depths = np.array([2, 4, 8, 16])
@@ -148,6 +177,7 @@ def layer_sum_loses_a_factor(lab: Lab) -> Decision:
     )
 
 
+@erratum("(D.6)", "mean slope of the minibatch", "its square", "eq_d_7")
 def minibatch_mean_is_squared(lab: Lab) -> Decision:
     r"""(D.6) lacks the square: $E\Delta^2$ goes with $E[(\frac1B\sum_B \ell')^2]$."""
     slope = slopes(margin_loss("logistic"), np.linspace(0, 3, 6))
@@ -157,40 +187,3 @@ def minibatch_mean_is_squared(lab: Lab) -> Decision:
         identity("second moment of the margin change when slopes double", np.diff(np.log2(plain)), 2.0),
         identity("the same, with the square", np.diff(np.log2(scaled)), 2.0),
     )
-
-
-def hinge_is_not_smooth(lab: Lab) -> Decision:
-    r"""Among hinge, cross-entropy and exponential loss only cross-entropy meets all assumptions."""
-    z = grid(lab)
-    hinge = np.abs(np.diff(slopes(margin_loss("hinge"), z))) / np.diff(z)
-    logistic = np.abs(np.diff(slopes(margin_loss("logistic"), z))) / np.diff(z)
-    return Decision(
-        at_most("hinge: |Δℓ'|/Δz <= 10", hinge, 10.0), at_most("cross-entropy: |Δℓ'|/Δz <= 1/4", logistic, 0.25 + 1e-9)
-    )
-
-
-def _entry(where: str, printed: str, right: str, decide: Callable[[Lab], Decision], statement: str) -> Erratum:
-    return Erratum("zou2018", where, printed, right, decide, statement)  # pyright: ignore[reportArgumentType]
-
-
-ERRATA: tuple[Erratum, ...] = (
-    _entry("Theorem 4.1", "step size O(n⁻³L⁻⁹m⁻¹)", "O(φ n⁻³L⁻⁹m⁻¹)", step_size_lacks_phi, "theorem_4_1"),
-    _entry("proof of Theorem 4.1", "n^{26−2p} + n^{26} ε^{1−2p}", "n^{26} + n^{26−2p} ε^{1−2p}", width_powers_exchanged,
-           "theorem_4_1"),
-    _entry("Theorem 4.5", "step size of GD, n⁻³L⁻⁹m⁻¹", "φ m⁻¹ n^{2p−7} L⁻⁹ B²", sgd_step_size, "theorem_4_5"),
-    _entry("Theorems 4.1 and 4.5", "rows for p < 1/2", "no loss meets 3.2 and 3.3 with p < 1/2", small_powers_are_empty,
-           "assumption_3_3"),
-    _entry("Section 3", "hinge, cross-entropy, exponential loss", "only cross-entropy meets 3.1 to 3.3 and 4.4",
-           hinge_is_not_smooth, "assumption_3_3"),
-    _entry("Theorem 5.1 (i)", "‖W_1‖ bounded for every d", "bounded when d = O(m)", input_dimension_is_free,
-           "theorem_5_1_i"),
-    _entry("Theorem 5.1 (viii)", "Σ a_i σ' x_i", "Σ a_i y_i σ' x_i", labels_are_missing, "theorem_5_1_viii"),
-    _entry("Lemma A.4", "all pairs", "pairs of different label", separation_needs_labels, "lemma_a_4"),
-    _entry("Lemma A.11", "right side ½E[σ(Z1)σ(Z2)]", "½E[Z1 Z2]", right_side_repeats_left, "lemma_a_11"),
-    _entry("Lemma A.12, Corollary A.13", "inner products at least μ²/2", "at least 2μ² − 1 for inputs, then 0",
-           inner_products_start_lower, "corollary_a_13"),
-    _entry("before (C.7)", "S ≥ min{α0, n^p L_S^p}", "S ≥ min{α0, α1 n^p L_S^p}", slope_constant_is_lost, "eq_c_7"),
-    _entry("Lemma C.2", "L^{17/3} and L⁹", "L^{20/3} and L^{10} after summing over layers", layer_sum_loses_a_factor,
-           "lemma_c_2"),
-    _entry("(D.6)", "mean slope of the minibatch", "its square", minibatch_mean_is_squared, "eq_d_7"),
-)  # fmt: skip

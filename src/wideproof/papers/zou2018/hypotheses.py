@@ -10,7 +10,7 @@ import numpy as np
 from wideproof.networks import DeepReLU
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity
 from wideproof.papers.statement import Section, misprint
-from wideproof.papers.zou2018.lab import DIMENSION, MU, PHI, Lab
+from wideproof.papers.zou2018.lab import DIMENSION, MU, PHI, Lab, powers
 from wideproof.precision import double
 from wideproof.training import MarginLoss, get_loss
 
@@ -34,9 +34,8 @@ class Curve(NamedTuple):
     @property
     def lower(self) -> np.ndarray:
         r"""$\min\{\alpha_0, \alpha_1 \ell^p\}$."""
-        assert self.loss.alpha0 is not None
-        assert self.loss.alpha1 is not None
-        return np.minimum(self.loss.alpha0, self.loss.alpha1 * self.value**self.loss.p)
+        alpha0, alpha1, p = powers(self.loss)
+        return np.minimum(alpha0, alpha1 * self.value**p)
 
 
 def grid(lab: Lab) -> np.ndarray:
@@ -82,13 +81,13 @@ def assumption_3_1(lab: Lab) -> Check:
 @misprint("prints a0 for α0 once; p must be positive although the theorems include p = 0")
 def assumption_3_2(lab: Lab) -> Check:
     r"""The slope is large where the loss is: $-\ell' \ge \min\{\alpha_0, \alpha_1 \ell^p\}$ with $0 < p \le 1$."""
-    parts = []
-    for curve in curves(lab, "3.2"):
-        title = f"{curve.loss.name}: min(α0, α1 ℓ^p) <= -ℓ', p = {curve.loss.p:g}"
-        parts.append(excess(title, curve.lower, curve.slope))
-    powers = [curve.loss.p or np.nan for curve in curves(lab, "3.2")]
-    parts += [at_most("p <= 1", powers, 1.0, counts=True), at_least("p > 0", powers, 0.0)]
-    return conclude(*parts, assumptions=("equality counts as holding: the canonical losses have it everywhere",))
+    found = [(powers(curve.loss)[2], curve) for curve in curves(lab, "3.2")]
+    return conclude(
+        *(excess(f"{c.loss.name}: min(α0, α1 ℓ^p) <= -ℓ', p = {p:g}", c.lower, c.slope) for p, c in found),
+        at_most("p <= 1", [p for p, _ in found], 1.0, counts=True),
+        at_least("p > 0", [p for p, _ in found], 0.0),
+        assumptions=("equality counts as holding: the canonical losses have it everywhere",),
+    )
 
 
 @statement("The slope of the loss is λ-Lipschitz", "bound")

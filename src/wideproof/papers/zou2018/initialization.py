@@ -74,10 +74,8 @@ def theorem_5_1_vii(lab: Lab) -> Check:
     return conclude(*starts.sparse_products(lab), assumptions=(starts.FROM_BELOW,))
 
 
-@statement(
-    "Whatever non-negative weights the examples get, order mφ/n output units see a large weighted sum",
-    "bound",
-    role="gradient",
+@Section("gradient", "relu")(
+    "Whatever non-negative weights the examples get, order mφ/n output units see a large weighted sum", "bound"
 )
 @misprint("the labels y_i are missing in the sum; without them the claim is trivial for L ≥ 2")
 def theorem_5_1_viii(lab: Lab) -> Check:

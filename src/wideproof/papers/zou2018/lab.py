@@ -6,10 +6,10 @@ least $\phi = 0.3$ apart, $n = 8$ examples, depth $L = 3$.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TypeVar
 
 import jax
 import numpy as np
@@ -27,7 +27,6 @@ from wideproof.training import MarginLoss, Recipe, Run, get_loss, train
 DIMENSION, MU, PHI = 6, 0.5, 0.3
 DELTA = 0.05
 Params = Mapping[str, np.ndarray]
-T = TypeVar("T")
 KEPT_WIDTH = 512  # passes of wider networks are computed again rather than kept in memory
 
 
@@ -59,27 +58,21 @@ def grouped(rows: np.ndarray | list, groups: int = 6) -> np.ndarray:
 
 
 class Lab(study.Lab):
-    """Networks, draws and runs for the statements of Zou et al. (2018)."""
+    """Networks, draws and runs for the statements of Zou et al. (2018).
 
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """The widths over which exponents in $m$ are fitted."""
-        return self.pick((32, 64, 128, 256), (64, 128, 256, 512), (128, 256, 512, 1024, 2048, 4096))
+    `widths` are those over which exponents in $m$ are fitted, `deep` is the width and depth of the network over which
+    exponents in the number of layers are. `draws` are independent starts for what is cheap to measure, `few` for what
+    is not.
+    """
 
-    @property
-    def draws(self) -> int:
-        """Independent starts for what is cheap to measure."""
-        return self.pick(20, 30, 30)
-
-    @property
-    def few(self) -> int:
-        """Independent starts for what is not."""
-        return self.pick(5, 8, 8)
-
-    @property
-    def deep(self) -> tuple[int, int]:
-        """Width and depth of the network over which exponents in the number of layers are fitted."""
-        return self.pick((128, 12), (256, 16), (1024, 24))
+    def __init__(self, study: str = "quick", seed: int = 0) -> None:
+        super().__init__(study, seed)
+        self.widths: tuple[int, ...] = self.pick(
+            (32, 64, 128, 256), (64, 128, 256, 512), (128, 256, 512, 1024, 2048, 4096)
+        )
+        self.draws: int = self.pick(20, 30, 30)
+        self.few: int = self.pick(5, 8, 8)
+        self.deep: tuple[int, int] = self.pick((128, 12), (256, 16), (1024, 24))
 
     @kept
     def data(self, n: int = 8, phi: float = PHI, mu: float = MU, d: int = DIMENSION) -> Dataset:
@@ -103,8 +96,7 @@ class Lab(study.Lab):
 
     def over_widths(self, measure: Callable[[ReLUPass], float], draws: int | None = None, depth: int = 3) -> np.ndarray:
         """Measure at every width and draw: one row per draw."""
-        count = self.draws if draws is None else draws
-        return np.array([[measure(self.seen(m, depth, draw)) for m in self.widths] for draw in range(count)])
+        return self.over(self.widths, draws or self.draws, lambda m, draw: measure(self.seen(m, depth, draw)))
 
     def deep_seen(self, draw: int = 0) -> ReLUPass:
         """Return a pass of the deep network, on data close enough together for its depth."""
@@ -156,12 +148,24 @@ def margin_loss(name: str) -> MarginLoss:
     return loss
 
 
+def smoothness_of(loss: str) -> float:
+    r"""Return $\lambda$ of Assumption 3.3."""
+    found = margin_loss(loss).smoothness
+    if found is None:
+        raise InputError(f"{loss} is not smooth, so that no step size is known to be stable")
+    return found
+
+
 def pace(loss: str) -> float:
     r"""Return $\eta m = 1/\lambda$, about half of the largest stable step for unit inputs and two layers."""
-    smoothness = margin_loss(loss).smoothness
-    if smoothness is None:
-        raise InputError(f"{loss} is not smooth, so that no step size is known to be stable")
-    return 1 / smoothness
+    return 1 / smoothness_of(loss)
+
+
+def powers(loss: MarginLoss) -> tuple[float, float, float]:
+    r"""Return $\alpha_0$, $\alpha_1$ and $p$ of Assumption 3.2: $-\ell' \ge \min\{\alpha_0, \alpha_1\ell^p\}$."""
+    if loss.alpha0 is None or loss.alpha1 is None or loss.p is None:
+        raise InputError(f"{loss.name} does not meet Assumption 3.2 of Zou et al. (2018)")
+    return loss.alpha0, loss.alpha1, loss.p
 
 
 def network_of(params: Params) -> DeepReLU:
@@ -189,13 +193,9 @@ def values(loss: MarginLoss, margins: np.ndarray) -> np.ndarray:
     return np.asarray(_compiled(loss)[0](np.asarray(margins, float)))
 
 
-_PROGRAMS: dict[str, tuple[Callable, Callable]] = {}
-
-
+@functools.cache
 def _compiled(loss: MarginLoss) -> tuple[Callable, Callable]:
-    if loss.name not in _PROGRAMS:
-        _PROGRAMS[loss.name] = (jax.jit(loss.value), jax.jit(loss.derivative))
-    return _PROGRAMS[loss.name]
+    return jax.jit(loss.value), jax.jit(loss.derivative)
 
 
 def step(params: Params, seen: ReLUPass, c: np.ndarray, eta: float) -> dict[str, np.ndarray]:
@@ -233,20 +233,21 @@ def walk(
     """Take (S)GD steps and note at each what the lemmas speak of; stop at `until` times the first loss."""
     start, current, n = params, dict(params), len(data.y)
     names = [name for name in params if name.startswith("W")]
-    rows: dict[str, list] = {key: [] for key in ("loss", "slopes", "outputs", "squares", "moved", "spread", "gradient")}
+    names_of_rows = ("losses", "slopes", "outputs", "squares", "moved", "spread", "gradient")
+    rows: dict[str, list] = {key: [] for key in names_of_rows}
     taken = []
     for k in range(steps + 1):
         seen = look(current, data.x)
         margins = data.y * seen.outputs
         slope = slopes(loss, margins)
-        rows["loss"].append(float(values(loss, margins).mean()))
+        rows["losses"].append(float(values(loss, margins).mean()))
         rows["slopes"].append(slope)
         rows["outputs"].append(seen.outputs)
         changes = [current[name] - start[name] for name in names]
         rows["spread"].append(np.sqrt(sum(float((change**2).sum()) for change in changes)))
         looked = norms and (k == steps or (k % max(1, steps // 8) == 0 and seen.width <= 128))
         rows["moved"].append([float(k and spectral_norm(change)) if looked else np.nan for change in changes])
-        if k == steps or rows["loss"][-1] <= until * rows["loss"][0]:
+        if k == steps or rows["losses"][-1] <= until * rows["losses"][0]:
             break
         chosen = np.arange(n) if batch is None else rng.choice(n, batch, replace=False)
         taken.append(chosen)
@@ -256,8 +257,4 @@ def walk(
         rows["squares"].append(sum(float((g**2).sum()) for g in used))
         rows["gradient"].append(gradient_norms(seen, c) if norms else [])
         current |= {name: current[name] - eta * g for name, g in zip(names, used, strict=True)}
-    kept = {key: np.array(row) for key, row in rows.items()}
-    return Walk(
-        eta, kept["loss"], kept["slopes"], kept["outputs"], kept["squares"], kept["moved"], kept["spread"],
-        kept["gradient"], taken, current,
-    )  # fmt: skip
+    return Walk(eta=eta, taken=taken, end=current, **{key: np.array(row) for key, row in rows.items()})

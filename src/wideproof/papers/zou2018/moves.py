@@ -2,7 +2,7 @@ r"""Weights within $\tau$ of the start and what Theorem 5.3 and Appendix B measu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -70,18 +70,23 @@ def _moved(
     return scaled(start, tau)
 
 
+def deep(lab: Lab) -> Iterator[Near]:
+    """Move several starts of the deep network by 0.05, one at a time, on data close enough together for its depth."""
+    width, depth = lab.deep
+    return (near(lab, "gaussian", width, k, 0.05, depth, lab.data(phi=2.4 / depth)) for k in range(lab.few))
+
+
 def over_radii(lab: Lab, measure: Callable[[Near], float], family: str, radii: np.ndarray, width: int) -> np.ndarray:
     r"""Measure at every $\tau$, one row per draw; more draws of the family that costs little and scatters much."""
     draws = 3 * lab.few if family == "adversarial" else lab.few
-    return np.array([[measure(near(lab, family, width, k, tau)) for tau in radii] for k in range(draws)])
+    return lab.over(radii, draws, lambda tau, k: measure(near(lab, family, width, k, tau)))
 
 
 def over_widths(
     lab: Lab, measure: Callable[[Near], float], family: str = "gaussian", tau: float = 0.1, draws: int | None = None
 ) -> np.ndarray:
     """Measure at every width, one row per draw."""
-    count = lab.few if draws is None else draws
-    return np.array([[measure(near(lab, family, m, k, tau)) for m in lab.widths] for k in range(count)])
+    return lab.over(lab.widths, draws or lab.few, lambda m, k: measure(near(lab, family, m, k, tau)))
 
 
 @kept
@@ -112,21 +117,16 @@ def drift_ratio(case: Near) -> float:
 @kept
 def outputs_move_little(lab: Lab) -> list[Check]:
     r"""Fit the drift of layer outputs in $\tau$, $m$ and $l$."""
-    parts = [
-        scales(f"drift of layer outputs, {family}", "τ", RADII,
-               over_radii(lab, lambda case: float(drift(case).max()), family, RADII, 128), 1.0, sense="at least")
-        for family in ("gaussian", "gradient", "adversarial")
-    ]  # fmt: skip
-    width, depth = lab.deep
-    data = lab.data(phi=2.4 / depth)
-    by_layer = [drift(near(lab, "gaussian", width, k, 0.05, depth, data)).max(axis=1) for k in range(lab.few)]
-    layers = 1 + np.arange(depth)
+    by_layer = np.array([drift(case).max(axis=1) for case in deep(lab)])
+    layers = 1 + np.arange(by_layer.shape[1])
+    families = ("gaussian", "gradient", "adversarial")
+    in_radius = {f: over_radii(lab, lambda case: float(drift(case).max()), f, RADII, 128) for f in families}
     in_width = over_widths(lab, lambda case: float(drift(case).max()) / case.tau)
     ratios = [drift_ratio(near(lab, family, 128, 0, 0.1)) for family in FAMILIES]
     return [
-        *parts,
+        *(scales(f"drift of layer outputs, {f}", "τ", RADII, in_radius[f], 1.0, sense="at least") for f in families),
         scales("drift / τ", "m", lab.widths, in_width, 0.0),
-        scales("drift / Σ‖W̃ - W‖ after l layers", "l", layers, np.array(by_layer) / (0.05 * layers), 1.0),
+        scales("drift / Σ‖W̃ - W‖ after l layers", "l", layers, by_layer / (0.05 * layers), 1.0),
         at_most("drift / (L Σ‖W̃ - W‖) <= 1 in every family", np.array(ratios) / 3, 1.0),
     ]
 
@@ -148,19 +148,15 @@ def few_flips(lab: Lab) -> list[Check]:
     wide = lab.widths[-1]
     worst = over_radii(lab, flipped, "adversarial", RADII, wide)
     random = over_radii(lab, flipped_on_average, "gaussian", RADII, 256)
-    width, depth = lab.deep
-    data = lab.data(phi=2.4 / depth)
-    by_layer = [
-        [flipped(near(lab, "gaussian", width, k, 0.05, depth, data), layer) for layer in range(1, depth + 1)]
-        for k in range(lab.few)
-    ]
+    layers = range(1, lab.deep[1] + 1)
+    by_layer = [[flipped(case, layer) for layer in layers] for case in deep(lab)]
     in_width = grouped(over_widths(lab, flipped, "adversarial", draws=MANY))
     scaling = [flipped(near(lab, "scaling", 128, 0, 0.3), layer) for layer in (1, 2, 3)]
     return [
         scales("flips in layer 1, adversarial", "τ", RADII, worst, 2 / 3, sense="at least"),
         scales("flips on average, gaussian", "τ", RADII, random, 2 / 3, sense="at least"),
         scales("flips in layer 1, adversarial, τ = 0.1", "m", lab.widths, in_width, 1.0),
-        scales("flips in layer l, gaussian", "l", 1 + np.arange(depth), by_layer, 4 / 3),
+        scales("flips in layer l, gaussian", "l", layers, by_layer, 4 / 3),
         at_most("flips under positive scaling: none", scaling, 0.0),
     ]
 
@@ -191,10 +187,8 @@ def few_flips_together(lab: Lab) -> list[Check]:
 @kept
 def products_stay_bounded(lab: Lab) -> Check:
     r"""Fit the norm of perturbed products between layers in their number of factors."""
-    width, depth = lab.deep
-    data, lengths = lab.data(phi=2.4 / depth), product_lengths(lab)
-    cases = [near(lab, "gaussian", width, k, 0.05, depth, data) for k in range(lab.few)]
-    norms = [[interlayer_norm(case.after, 0, 2, k + 1, closed=True) for k in lengths] for case in cases]
+    lengths = product_lengths(lab)
+    norms = [[interlayer_norm(case.after, 0, 2, k + 1, closed=True) for k in lengths] for case in deep(lab)]
     return scales("‖product of k perturbed weights and masks‖", "k", lengths, norms, 1.0)
 
 
@@ -237,11 +231,12 @@ def gradients_stay_large(lab: Lab) -> list[Check]:
     data = lab.data(32)
     cases = [near(lab, "gaussian", 256, k, 0.05, data=data) for k in range(lab.few)]
     in_n = [[worst_share(case.after.only(slice(n)), data.y[:n]) for n in sizes] for case in cases]
-    in_phi = [
-        [worst_share(near(lab, "gaussian", 256, k, 0.02, data=lab.data(phi=g)).after, lab.data(phi=g).y) for g in gaps]
-        for k in range(lab.few)
-    ]
-    y = lab.data().y
+    apart = {gap: lab.data(phi=gap) for gap in gaps}
+
+    def share(gap: float, draw: int) -> float:
+        return worst_share(near(lab, "gaussian", 256, draw, 0.02, data=apart[gap]).after, apart[gap].y)
+
+    in_phi, y = lab.over(gaps, lab.few, share), lab.data().y
     in_width = grouped(over_widths(lab, lambda case: worst_share(case.after, y), "adversarial", 0.05, MANY))
     all_families = [worst_share(near(lab, f, 256, 0, 0.1).after, y) for f in ("gaussian", "gradient", "adversarial")]
     return [

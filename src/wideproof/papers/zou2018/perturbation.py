@@ -9,6 +9,7 @@ from wideproof.papers.zou2018.lab import PHI, Lab
 from wideproof.papers.zou2018.moves import REGION, SAMPLED
 
 statement = Section("perturbation", "relu")
+gradient = Section("gradient", "relu")
 
 
 @statement("Moved weight matrices still have bounded norm", "scale")
@@ -47,15 +48,13 @@ def theorem_5_3_vi(lab: Lab) -> Check:
     return conclude(*moves.forms_stay_small(lab), assumptions=(SAMPLED, moves.LOGS))
 
 
-@statement(
-    "The last layer's gradient is not small: its square is at least of order (mφ/n⁵) S²", "scale", role="gradient"
-)
+@gradient("The last layer's gradient is not small: its square is at least of order (mφ/n⁵) S²", "scale")
 def theorem_5_3_vii(lab: Lab) -> Check:
     r"""The last gradient stays large: $\|\nabla_{W_L} L_S(\tilde W)\|_F^2 \ge C' (m_L \phi/n^5) (\sum_i \ell'_i)^2$."""
     return conclude(*moves.gradients_stay_large(lab), assumptions=(SAMPLED, "c* is the worst case over all losses"))
 
 
-@statement("No layer's gradient, full or minibatch, exceeds order L²√M times the mean slope", "scale", role="gradient")
+@gradient("No layer's gradient, full or minibatch, exceeds order L²√M times the mean slope", "scale")
 def theorem_5_3_viii(lab: Lab) -> Check:
     r"""Layer gradients, whole and minibatch, are at most $C L^2 \sqrt M$ times the mean slope."""
     return conclude(*moves.gradients_stay_bounded(lab), assumptions=(SAMPLED, REGION))

@@ -15,6 +15,7 @@ from wideproof.papers.zou2018.moves import REGION, SAMPLED
 from wideproof.papers.zou2018.starts import product_lengths
 
 statement = Section("perturbation", "relu")
+gradient = Section("gradient", "relu")
 
 
 def changed_masks(lab: Lab, seen: ReLUPass, s: int, how: str, draw: int) -> list[np.ndarray]:
@@ -56,14 +57,12 @@ def output_form(seen: ReLUPass, diagonals: list[np.ndarray], layer: int) -> np.n
 @misprint("the proof leaves out the end pieces of the chains; the claim itself is what is measured")
 def lemma_b_1(lab: Lab) -> Check:
     r"""Products with weights moved by $\tau$ and at most $s$ changed mask entries keep norm $O(L)$."""
-    width, depth = lab.deep
-    data, lengths, parts = lab.data(phi=2.4 / depth), product_lengths(lab), []
+    lengths, parts = product_lengths(lab), []
     for how in ("random", "greedy"):
         norms = []
-        for draw in range(lab.few):
-            seen = moves.near(lab, "gaussian", width, draw, 0.05, depth, data).after
-            diagonals = changed_masks(lab, seen, 2, how, draw)
-            norms.append([product_norm(seen, diagonals, 2, k + 1) for k in lengths])
+        for draw, case in enumerate(moves.deep(lab)):
+            diagonals = changed_masks(lab, case.after, 2, how, draw)
+            norms.append([product_norm(case.after, diagonals, 2, k + 1) for k in lengths])
         parts.append(scales(f"‖product of k‖, {how} changes of 2 mask entries a layer", "k", lengths, norms, 1.0))
     return conclude(*parts, assumptions=("τ = 0.05 and s = 2 in place of κ/L³", SAMPLED))
 
@@ -80,10 +79,11 @@ def lemma_b_2(lab: Lab) -> Check:
         form = output_form(seen, changed_masks(lab, seen, s, "greedy", draw), 2)
         return float(top_norms(form)[s - 1])
 
-    in_size = [[largest(256, k, s) for s in sizes] for k in range(lab.few)]
-    in_width = [
-        [largest(m, k, 8) / (0.1 * np.sqrt(m) + np.sqrt(8 * np.log(m))) for m in lab.widths] for k in range(lab.few)
-    ]
+    def ratio(width: int, draw: int) -> float:
+        return largest(width, draw, 8) / (0.1 * np.sqrt(width) + np.sqrt(8 * np.log(width)))
+
+    in_size = lab.over(sizes, lab.few, lambda s, k: largest(256, k, s))
+    in_width = lab.over(lab.widths, lab.few, ratio)
     return conclude(
         scales("form on s-sparse vectors, s changed mask entries a layer", "s", sizes, in_size, 0.5),
         scales("form / (τ√M + √(s log M)), s = 8", "m", lab.widths, in_width, 0.0),
@@ -139,9 +139,7 @@ def corollary_b_4(lab: Lab) -> Check:
     return conclude(*moves.few_flips_together(lab), assumptions=(SAMPLED, REGION))
 
 
-@statement(
-    "Near the start the last layer's gradient is at least of order (mφ/n⁵) S² in square", "scale", role="gradient"
-)
+@gradient("Near the start the last layer's gradient is at least of order (mφ/n⁵) S² in square", "scale")
 @misprint("the proof loses 1/n in one line; the result is right")
 def lemma_b_5(lab: Lab) -> Check:
     r"""For $\tau = O(\phi^{3/2} n^{-3} L^{-2})$:
@@ -159,9 +157,7 @@ def lemma_b_5(lab: Lab) -> Check:
     )
 
 
-@statement(
-    "Near the start every layer's gradient is at most of order L²√M times the mean slope", "scale", role="gradient"
-)
+@gradient("Near the start every layer's gradient is at most of order L²√M times the mean slope", "scale")
 @misprint("the product shows W̃_l where W̃_r is meant")
 def lemma_b_6(lab: Lab) -> Check:
     r"""Layer gradients are at most $C L^2\sqrt M$ times the mean slope; one example's is

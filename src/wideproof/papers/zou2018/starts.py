@@ -17,7 +17,7 @@ from wideproof.monitors.relu import (
     sparse_output,
     worst_weights,
 )
-from wideproof.papers.check import Check, at_least, at_most, frequency, law, scales
+from wideproof.papers.check import Check, at_least, at_most, law, often, scales, sides
 from wideproof.papers.study import kept
 from wideproof.papers.zou2018.lab import DELTA, MU, PHI, Lab, look
 
@@ -131,9 +131,9 @@ def outputs_are_bounded(lab: Lab) -> list[Check]:
     found = many(lab)
     n = found.outputs.shape[1]
     limit = 2 * np.sqrt(OUTPUT_VARIANCE * np.log(n / DELTA))
-    inside = int((np.abs(found.outputs).max(axis=1) <= limit).sum())
+    inside = np.abs(found.outputs).max(axis=1) <= limit
     return [
-        frequency("max_i |f(x_i)| <= 2√(1 - 1/π) √log(n/δ)", inside, len(found.outputs), 1 - DELTA),
+        often("max_i |f(x_i)| <= 2√(1 - 1/π) √log(n/δ)", inside, 1 - DELTA),
         law("mean of f(x_i)", found.outputs[:, 0], 0.0),
         law("f(x_i)²/‖x_{L-1,i}‖² on average 1 - 1/π", (found.outputs / found.before)[:, 0] ** 2, OUTPUT_VARIANCE),
     ]
@@ -143,16 +143,13 @@ def outputs_are_bounded(lab: Lab) -> list[Check]:
 def small_preactivations(lab: Lab) -> Check:
     r"""Compare the number of units with $|\langle w_{l,j}, x_{l-1,i}\rangle| \le \beta$ with $2 m^{3/2} \beta$."""
     scaled = np.geomspace(0.05, 2.0, 12)  # β √m
-    counts, bounds = [], []
+    found, n, depth = [], 8, 3
     for m in lab.widths:
-        n, depth = 8, 3
         beta = scaled[scaled * m >= 4 * np.log(n * depth / DELTA)] / np.sqrt(m)
         for draw in range(lab.draws):
-            seen = lab.seen(m, draw=draw)
-            most = np.max([small_values(z, beta).max(axis=0) for z in seen.values], axis=0)
-            counts += most.tolist()
-            bounds += (2 * m**1.5 * beta).tolist()
-    return at_most("#{j: |w_j·x| <= β} <= 2 m^{3/2} β", counts, bounds, counts=True)
+            values = lab.seen(m, draw=draw).values
+            found.append((np.max([small_values(z, beta).max(axis=0) for z in values], axis=0), 2 * m**1.5 * beta))
+    return at_most("#{j: |w_j·x| <= β} <= 2 m^{3/2} β", *sides(found), counts=True)
 
 
 SCOPE_OF_BETA = "β with m^{3/2} β >= 4 log(nL/δ), from 0.05/√m to 2/√m: below, a single unit can be more than the bound"
@@ -252,16 +249,15 @@ def weightings(lab: Lab, seen: ReLUPass, data: Dataset) -> dict[str, np.ndarray]
 @kept
 def large_nodes(lab: Lab) -> Check:
     r"""Compare how many output units see a large weighted feature sum with the share $m_L\phi/n$ of the proof."""
-    counts, bounds = [], []
+    found = []
     for n in (8, 32):
         data = lab.data(n)
         for draw in range(lab.few):
             seen = lab.seen(256, draw=draw, data=data)
             for a in weightings(lab, seen, data).values():
-                norms = node_gradient_norms(seen, data.y, a)
-                counts.append(float((norms >= NODE_THRESHOLD * a.max() / n).sum()))
-                bounds.append(NODE_SHARE * seen.widest * PHI / n)
-    return at_least("#{j: ‖(1/n) Σ a_i y_i σ' x_i‖ >= max a/(4n)} >= m φ/(74.6 n)", counts, bounds)
+                large = node_gradient_norms(seen, data.y, a) >= NODE_THRESHOLD * a.max() / n
+                found.append((large.sum(), NODE_SHARE * seen.widest * PHI / n))
+    return at_least("#{j: ‖(1/n) Σ a_i y_i σ' x_i‖ >= max a/(4n)} >= m φ/(74.6 n)", *sides(found))
 
 
 def width_conditions(lab: Lab) -> tuple[Check, ...]:

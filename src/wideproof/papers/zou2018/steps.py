@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wideproof.monitors.relu import ReLUPass, gradients, linear_parts
-from wideproof.papers.check import Check, at_most, identity, scales
+from wideproof.papers.check import Check, at_most, identity, scales, sides
 from wideproof.papers.study import kept
 from wideproof.papers.zou2018.lab import Lab, coefficients, grouped, look, margin_loss, slopes, step, subsets, values
 
@@ -69,10 +69,9 @@ def change_is_bounded(lab: Lab, batch: int | None) -> list[Check]:
         taken = take(lab, width, draw, 0.3, batch, depth)
         return float(np.abs(taken.change).max()) / taken.scale
 
-    in_eta = [[float(np.abs(take(lab, 128, k, s, batch).change).max()) for s in SPEEDS] for k in range(12)]
-    in_width = [[ratio(m, k) for m in lab.widths] for k in range(DRAWS)]
-    in_depth = [[ratio(128, k, depth) for depth in DEPTHS] for k in range(12)]
-    in_eta, in_width, in_depth = grouped(in_eta), grouped(in_width), grouped(in_depth)
+    in_eta = grouped(lab.over(SPEEDS, 12, lambda speed, k: np.abs(take(lab, 128, k, speed, batch).change).max()))
+    in_width = grouped(lab.over(lab.widths, DRAWS, ratio))
+    in_depth = grouped(lab.over(DEPTHS, 12, lambda depth, k: ratio(128, k, depth)))
     over = "ηMS/n" if batch is None else "ηM S_B/B"
     return [
         scales("max_i |Δ_i|", "η", SPEEDS, in_eta, 1.0, sense="at least"),
@@ -89,10 +88,9 @@ def remainder_is_small(lab: Lab, batch: int | None) -> list[Check]:
         taken = take(lab, width, draw, speed, batch, depth)
         return float(np.sqrt(np.mean(taken.missed**2))) / taken.scale / np.sqrt(np.log(width))
 
-    in_eta = [[ratio(128, k, s) for s in SPEEDS] for k in range(12)]
-    in_width = [[ratio(m, k, 0.3) for m in lab.widths] for k in range(DRAWS)]
-    in_depth = [[ratio(128, k, 0.3, depth) for depth in DEPTHS[1:]] for k in range(12)]
-    in_eta, in_width, in_depth = grouped(in_eta), grouped(in_width), grouped(in_depth)
+    in_eta = grouped(lab.over(SPEEDS, 12, lambda speed, k: ratio(128, k, speed)))
+    in_width = grouped(lab.over(lab.widths, DRAWS, lambda m, k: ratio(m, k, 0.3)))
+    in_depth = grouped(lab.over(DEPTHS[1:], 12, lambda depth, k: ratio(128, k, 0.3, depth)))
     return [
         scales("remainder / ηMS√log M, τ the length of the step", "τ", SPEEDS, in_eta, 1 / 3, sense="at least"),
         scales("remainder / ηMS√log M at fixed ηm", "m", lab.widths, in_width, 0.0),
@@ -139,12 +137,12 @@ def telescoped_change(lab: Lab) -> Check:
 def pattern_changes(lab: Lab) -> Check:
     r"""Compare $\|(\Sigma' - \Sigma) W'^\top x'\|$ with $\|W'^\top x' - W^\top x\|$ in every layer."""
     before, after = _moved(lab)
-    left, right = [], []
+    found = []
     for layer in range(1, 4):
         new, old = after.values[layer - 1], before.values[layer - 1]
-        left.append(np.linalg.norm((after.mask(layer) ^ before.mask(layer)) * new, axis=1))
-        right.append(np.linalg.norm(new - old, axis=1))
-    return at_most("‖(Σ' - Σ) z'‖ <= ‖z' - z‖", left, right)
+        flipped = (after.mask(layer) ^ before.mask(layer)) * new
+        found.append((np.linalg.norm(flipped, axis=1), np.linalg.norm(new - old, axis=1)))
+    return at_most("‖(Σ' - Σ) z'‖ <= ‖z' - z‖", *sides(found))
 
 
 class Enumerated(NamedTuple):

@@ -6,24 +6,23 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
-from wideproof.papers.statement import Section, misprint
+from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales, sides
+from wideproof.papers.statement import Section, misprint, tool
 from wideproof.papers.study import kept
 from wideproof.papers.zou2018 import steps as single
-from wideproof.papers.zou2018.descent import FIXED_SPEED, fallen
+from wideproof.papers.zou2018.descent import FIXED_SPEED, fallen, latest
 from wideproof.papers.zou2018.lab import Lab, Walk, grouped, margin_loss, subsets
 from wideproof.papers.zou2018.steps import SPEEDS, Enumerated, enumerate_steps
 
 statement = Section("convergence", "relu")
+smoothness = Section("smoothness", "relu")
 
 BATCHES = (1, 2, 4)
 STARTS = (30, 90, 90)
 ENUMERATED = "expectations over minibatches are exact: all of them are taken in turn"
 
 
-@statement(
-    "With a minibatch a margin moves by at most order L⁴Mη times the minibatch's mean slope", "scale", role="smoothness"
-)
+@smoothness("With a minibatch a margin moves by at most order L⁴Mη times the minibatch's mean slope", "scale")
 def eq_d_2(lab: Lab) -> Check:
     r"""One SGD step moves each margin by at most $(C L^4 M\eta/B) S_B$, $S_B$ the slopes of its minibatch."""
 
@@ -39,9 +38,7 @@ def eq_d_2(lab: Lab) -> Check:
     )
 
 
-@statement(
-    "With a minibatch a margin moves at least by its linear part, less two remainders", "scale", role="smoothness"
-)
+@smoothness("With a minibatch a margin moves at least by its linear part, less two remainders", "scale")
 def eq_d_3(lab: Lab) -> Check:
     r"""The change is at least its linear part minus
     $(C' L^{17/3}\tau^{1/3} M\eta\sqrt{\log M} + C'' L^9 M^2\eta^2) S_B/B$.
@@ -52,45 +49,40 @@ def eq_d_3(lab: Lab) -> Check:
     )
 
 
-@statement("How one step of SGD moves a margin: linear part, upper bound, remainder", "scale", role="smoothness")
+@smoothness("How one step of SGD moves a margin: linear part, upper bound, remainder", "scale")
 def lemma_d_1(lab: Lab) -> Check:
     r"""A step of SGD changes each margin by its linear part plus a small remainder: (D.2) and (D.3)."""
     return conclude(eq_d_2(lab), eq_d_3(lab), single.telescoped_change(lab))
 
 
-@statement(
-    "The mean of a random subset of centred numbers has variance at most 1/B of theirs",
-    "exact",
-    role="tool",
-    network="none",
-)
+@tool("The mean of a random subset of centred numbers has variance at most 1/B of theirs", "exact")
 def lemma_d_2(lab: Lab) -> Check:
     r"""For $\sum_i u_i = 0$ and a uniform $B$-subset:
     $E[(\frac1B\sum_{i\in B} u_i)^2] = \frac{n-B}{B(n-1)} E[u_i^2] \le E[u_i^2]/B$.
     """
-    left, exact, bound = [], [], []
+    found = []
     for n, batch in ((4, 2), (7, 3), (8, 1), (8, 5), (9, 9)):
         u = lab.rng("d2", n).normal(size=n)
         u -= u.mean()
         square = float(np.mean(u**2))
-        left.append(np.mean([np.mean(u[chosen]) ** 2 for chosen in subsets(n, batch)]))
-        exact.append((n - batch) / (batch * (n - 1)) * square)
-        bound.append(square / batch)
+        mean = np.mean([np.mean(u[chosen]) ** 2 for chosen in subsets(n, batch)])
+        found.append((mean, (n - batch) / (batch * (n - 1)) * square, square / batch))
+    left, exact, bound = sides(found)
     return conclude(
         identity("mean over all subsets", left, exact),
-        at_most("<= E[u²]/B", left, np.array(bound) * (1 + 1e-12), counts=True),
+        at_most("<= E[u²]/B", left, bound * (1 + 1e-12), counts=True),
     )
 
 
 def over_widths(lab: Lab, measure: Callable[[Enumerated], float], alone: bool = False) -> np.ndarray:
     """Measure the step with every single example in turn, at every width; starts `alone` or in groups as rows."""
-    rows = [[measure(enumerate_steps(lab, m, k, 1, 0.3)) for m in lab.widths] for k in range(lab.pick(*STARTS))]
-    return np.array(rows) if alone else grouped(rows)
+    rows = lab.over(lab.widths, lab.pick(*STARTS), lambda m, k: measure(enumerate_steps(lab, m, k, 1, 0.3)))
+    return rows if alone else grouped(rows)
 
 
-def over_speeds(lab: Lab, measure: Callable[[Enumerated], float]) -> list[list[float]]:
+def over_speeds(lab: Lab, measure: Callable[[Enumerated], float]) -> np.ndarray:
     """Measure the step with every pair of examples in turn, at every step size."""
-    return [[measure(enumerate_steps(lab, 128, k, 2, speed)) for speed in SPEEDS] for k in range(3)]
+    return lab.over(SPEEDS, 3, lambda speed, k: measure(enumerate_steps(lab, 128, k, 2, speed)))
 
 
 @kept
@@ -130,17 +122,10 @@ def eq_d_8(lab: Lab) -> Check:
         left = found.losses.mean() - found.before + found.eta * found.squares
         return abs(float(left)) * 64 / (found.eta * found.width * found.total**2)
 
-    cases = [enumerate_steps(lab, 128, k, b, 0.3) for k in range(3) for b in BATCHES]
+    cases, in_eta = [enumerate_steps(lab, 128, k, b, 0.3) for k in range(3) for b in BATCHES], over_speeds(lab, missed)
     falls = [found.losses.mean() - found.before for found in cases]
     return conclude(
-        scales(
-            "|E L_S(k+1) - L_S(k) + η Σ_l‖∇‖²| n²/(ηM S²)",
-            "τ",
-            SPEEDS,
-            over_speeds(lab, missed),
-            1 / 3,
-            sense="at least",
-        ),
+        scales("|E L_S(k+1) - L_S(k) + η Σ_l‖∇‖²| n²/(ηM S²)", "τ", SPEEDS, in_eta, 1 / 3, sense="at least"),
         scales("the same at fixed ηm", "m", lab.widths, over_widths(lab, missed), 0.0),
         at_most("E L_S(k+1) - L_S(k) <= -η‖∇_{W_L} L_S‖²", falls, [-found.eta * found.last for found in cases]),
         assumptions=(FIXED_SPEED, ENUMERATED, "all layers' gradients in the first part, which is more than stated"),
@@ -155,14 +140,12 @@ def expected_descent(lab: Lab) -> list[Check]:
         drop = found.before - float(found.losses.mean())
         return drop / (found.eta * found.width * found.total**2) if drop > 0 else np.nan
 
-    in_batch = [[gamma(enumerate_steps(lab, 128, k, b, 0.3)) for b in BATCHES] for k in range(3)]
-    all_of_them = [gamma(enumerate_steps(lab, 128, k, b, 0.3)) for k in range(3) for b in BATCHES]
+    in_width = over_widths(lab, gamma, alone=True)
+    in_batch = lab.over(BATCHES, 3, lambda b, k: gamma(enumerate_steps(lab, 128, k, b, 0.3)))
     return [
-        scales(
-            "(L_S - E L_S(k+1))/(ηm S²)", "m", lab.widths, over_widths(lab, gamma, alone=True), 0.0, sense="at least"
-        ),
+        scales("(L_S - E L_S(k+1))/(ηm S²)", "m", lab.widths, in_width, 0.0, sense="at least"),
         scales("the same", "B", BATCHES, in_batch, 0.0, sense="at least"),
-        at_least("the same, against 8.4e-4 φ/n⁵ of the start", all_of_them, 8.4e-4 * 0.3 / 8**5),
+        at_least("the same, against 8.4e-4 φ/n⁵ of the start", in_batch, 8.4e-4 * 0.3 / 8**5),
     ]
 
 
@@ -181,18 +164,14 @@ def sgd_walks(lab: Lab, name: str, batch: int = 2, speed: float = 0.5) -> list[W
 def expected_elapsed(lab: Lab, name: str) -> Check:
     r"""Compare $k\eta$ with the bound of (D.10) or (D.11), expectations over minibatch seeds."""
     loss, walks = margin_loss(name), sgd_walks(lab, name)
-    assert loss.p is not None
-    assert loss.alpha0 is not None
-    assert loss.alpha1 is not None
     losses = np.array([walk.losses for walk in walks])
     squares = np.array([walk.slopes.sum(axis=1) ** 2 for walk in walks])
     eta, span, n = walks[0].eta, 8, walks[0].slopes.shape[1]
     mean, weight = losses.mean(axis=0), squares.mean(axis=0)
     drops = mean[:-span] - mean[span:]
     g = float((drops / (eta * np.array([weight[k : k + span].sum() for k in range(drops.size)]))).min())
-    later = fallen(losses[0, 0], losses[:, 1:], loss.p).mean(axis=0)
-    bound = (losses[0, 0] / loss.alpha0**2 + n ** (-2 * loss.p) * later / loss.alpha1**2) / g
-    return at_most(f"{name}: kη <= bound", eta * np.arange(1, later.size + 1), bound if g > 0 else np.nan * bound)
+    bound = latest(loss, losses[0, 0], fallen(losses[0, 0], losses[:, 1:], loss).mean(axis=0), n, g)
+    return at_most(f"{name}: kη <= bound", eta * np.arange(1, bound.size + 1), bound if g > 0 else np.nan * bound)
 
 
 FROM_MEANS = "descent constant from the mean loss over minibatch seeds, 8 steps at a time"
@@ -255,22 +234,15 @@ def increments(lab: Lab) -> list[Check]:
     def ratio(found: Enumerated) -> float:
         return rise(found) * 8 / (found.width * found.eta * found.total**2)
 
-    cases = [enumerate_steps(lab, 128, k, 2, 0.3) for k in range(3)]
+    cases, rises = [enumerate_steps(lab, 128, k, 2, 0.3) for k in range(3)], over_speeds(lab, rise)
     return [
-        scales(
-            "rise of L_S in a step, root mean square over minibatches",
-            "η",
-            SPEEDS,
-            over_speeds(lab, rise),
-            1.0,
-            sense="at least",
-        ),
+        scales("rise of L_S in a step, root mean square over minibatches", "η", SPEEDS, rises, 1.0, sense="at least"),
         scales("the same / ((Mη/(nB)) S²), B = 1", "m", lab.widths, over_widths(lab, ratio), 0.0),
         at_most("S <= ρ1 n L_S^p", [found.total for found in cases], [8 * found.before for found in cases]),
     ]
 
 
-@statement("The change of an output in a step is a telescoping sum over the layers", "exact", role="smoothness")
+@smoothness("The change of an output in a step is a telescoping sum over the layers", "exact")
 @misprint("the last display sums over examples where layers are meant")
 def eq_e_2(lab: Lab) -> Check:
     r"""The change of an output in a step is a sum over layers, exactly; pattern changes cost no more than value
