@@ -68,7 +68,7 @@ for panel, commands in PANELS.items():
 def begin(
     show: bool = typer.Option(False, "--version", help="Print the version and exit."),
     cache: str | None = typer.Option(
-        None, help="Keep compiled programs in this folder, or off (default: in the user's cache folder)."
+        None, help="Folder for compiled programs, or off (default: in the user's cache folder)."
     ),
 ) -> None:
     """Show the version, if asked; have compiled programs kept, before JAX is imported."""

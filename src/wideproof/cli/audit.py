@@ -31,14 +31,16 @@ def audit_command(
     header: Header = None,
     kind: Kind = None,
     task: Task = "auto",
-    prepare: Annotated[str, typer.Option(help="Prepare first, as in whiten,unit.")] = "",
+    prepare: Annotated[str, typer.Option(help="Preparation steps to apply first, as in whiten,unit.")] = "",
     paper: Annotated[str | None, typer.Option(help=f"Ask about one paper: {', '.join(PAPERS)}.")] = None,
-    margin: Annotated[str, one_of("auto", "never", "full", says="The margin program: auto, full or never.")] = "auto",
+    margin: Annotated[
+        str, one_of("auto", "never", "full", says="Compute the margin: auto, full (on all examples) or never.")
+    ] = "auto",
     json: Json = False,
 ) -> None:
     """Audit a data set against the assumptions of the four papers.
 
-    Exit code 0 if all data assumptions of the paper hold (without --paper: of at least one of them),
+    Exit code 0 if all data assumptions of the paper hold (without --paper: of at least one paper),
     1 if they do not, 2 if that could not be decided.
     """
     from rich.console import Console

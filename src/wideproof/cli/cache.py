@@ -13,7 +13,7 @@ def cache_command(
     clear: Annotated[bool, typer.Option("--clear", help="Remove them all.")] = False,
     json: Json = False,
 ) -> None:
-    """Say which compiled programs are kept, where, and how many bytes they may take; remove them with --clear.
+    """Show how many compiled programs are kept, where, and how much space they may take; remove them with --clear.
 
     Exit code 0.
     """

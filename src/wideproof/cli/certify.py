@@ -18,6 +18,7 @@ from wideproof.cli.options import (
     Target,
     Task,
     loading,
+    one_of,
 )
 from wideproof.cli.prove import answer
 from wideproof.cli.train import new_name
@@ -34,12 +35,20 @@ def certify_command(
     task: Task = "auto",
     missing: Missing = "fill",
     keep_ids: KeepIds = False,
-    prepare: Annotated[str, typer.Option(help="Preparation that the model expects of its inputs.")] = "none",
+    prepare: Annotated[
+        str, typer.Option(help="Preparation steps that the model's inputs need, as in standardize.")
+    ] = "none",
     trained: Annotated[
         str | None, typer.Option(help="Weights that gradient descent moves, by name (default: all).")
     ] = None,
     targets: Annotated[
-        str, typer.Option(help="Labels as signs (-1, 1) or one-hot (0, 1); auto: whichever the outputs are closer to.")
+        str,
+        one_of(
+            "auto",
+            "signs",
+            "one-hot",
+            says="Labels as signs (-1, 1) or one-hot (0, 1); auto: whichever the outputs are closer to.",
+        ),
     ] = "auto",
     sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the proof.")] = None,

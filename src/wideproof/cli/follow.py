@@ -20,10 +20,10 @@ def follow_command(
     json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
-    """Prove what a training run reached from its initial weights on: a global minimum, or the loss after its last step.
+    """Prove what a training run reached, from its initial weights: a global minimum, or the loss after its last step.
 
-    Every step is taken again by the independent verifier, with a bound of its distance from gradient descent without
-    rounding; for SGD with the run's very batches. Exit code 0 if something is proved, 2 if not.
+    The independent verifier takes every step again, and bounds its distance from gradient descent without rounding; for
+    SGD it takes the run's own batches. Exit code 0 if something is proved, 2 if not.
     """
     from wideproof.proving import follow
     from wideproof.report import followed_text

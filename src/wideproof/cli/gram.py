@@ -54,11 +54,12 @@ def gram_command(
     task: Task = "auto",
     prepare: Prepare = "auto",
     network: Annotated[
-        str, network_option(help="See `wideproof networks`; or an ONNX file, with its own weights.")
+        str, network_option(help="The network: see `wideproof networks`; or an ONNX file, with its own weights.")
     ] = "fully-connected",
-    width: Annotated[int | None, network_option(help="Units per layer, m: the network drawn from --seed.")] = None,
+    width: Annotated[int | None, network_option(help="Units per layer, m, of a network drawn from --seed.")] = None,
     infinite: Annotated[
-        bool, network_option("--infinite", help="Infinite width (as without --width), scaled to --width if given.")
+        bool,
+        network_option("--infinite", help="Infinite width, as without --width; scaled to --width if both are given."),
     ] = False,
     depth: Depth = None,
     activation: ActivationName = None,
@@ -67,12 +68,12 @@ def gram_command(
     filter_size: FilterSize = None,
     trained: Trained = None,
     seed: Annotated[int, typer.Option(help="Seed of the weights at finite width.")] = 0,
-    layers: Annotated[bool, typer.Option("--layers", help="Also show the part of each weight matrix.")] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="Also show what each weight matrix contributes.")] = False,
     precision: Annotated[
-        str, one_of("float64", "float32", "tf32", says="float64, float32, or tf32 on a GPU.")
+        str, one_of("float64", "float32", "tf32", says="Arithmetic: float64, float32, or tf32 on a GPU.")
     ] = "float64",
     memory: Annotated[
-        str | None, typer.Option(help="Working memory, as in 500MB (default 2GiB, or a quarter of a GPU).")
+        str | None, typer.Option(help="Working memory, as in 500MB (default: 2GiB, or a quarter of a GPU's).")
     ] = None,
     method: Annotated[
         str,
@@ -84,9 +85,9 @@ def gram_command(
     reduction: Reduction = "auto",
     target_loss: Annotated[float, typer.Option(help="Predict the steps to this squared loss.")] = 1e-6,
     plot: Annotated[
-        Path | None, typer.Option(help="Write the spectrum and the predicted loss to .svg or .png.")
+        Path | None, typer.Option(help="Write the spectrum and the predicted loss to this .svg or .png file.")
     ] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the matrix to this new .npz or .zarr.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the matrix to this new .npz or .zarr file.")] = None,
     processes: Annotated[int, typer.Option(help="Share the work among this many processes.")] = 1,
     json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the verdict.")] = False,
@@ -172,5 +173,5 @@ def _spinner(quiet: bool) -> Iterator[Watch]:
     if quiet or not console.is_terminal:
         yield unwatched
         return
-    with console.status("the data") as status:
+    with console.status("starting") as status:
         yield lambda now: status.update(now.text)

@@ -9,9 +9,9 @@ import typer
 
 
 def lab_command(
-    folder: Annotated[Path, typer.Option(help="Folder of proofs, where new ones are kept too.")] = Path("proofs"),
-    port: Annotated[int, typer.Option(help="The port to listen at (default: a free one).", show_default=False)] = 0,
-    host: Annotated[str, typer.Option(help="The address to listen at; any but this machine's own gets a warning.")] = (
+    folder: Annotated[Path, typer.Option(help="Folder with proofs; new ones are saved there too.")] = Path("proofs"),
+    port: Annotated[int, typer.Option(help="The port to listen on (default: a free one).", show_default=False)] = 0,
+    host: Annotated[str, typer.Option(help="The address to listen on; any but this machine's own gets a warning.")] = (
         "127.0.0.1"
     ),
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")] = False,

@@ -18,7 +18,7 @@ def networks_command(json: Json = False) -> None:
 
 
 def losses_command(json: Json = False) -> None:
-    """List the losses, and which constants and assumptions of Zou et al. 2018 they meet."""
+    """List the losses with their constants, and which assumptions of Zou et al. 2018 they meet."""
     from wideproof.report import losses_summary, losses_view
 
     print_json(losses_summary()) if json else _show(losses_view())

@@ -49,13 +49,14 @@ Source = Annotated[
     ),
 ]
 Target = Annotated[
-    str | None, data_option(help="Target column: its name or position (default: the last), or a key of an .npz.")
+    str | None,
+    data_option(help="Target column: its name, or its position from 0 (default: the last); or a key of an .npz."),
 ]
 Classes = Annotated[str | None, data_option(help="Keep only these classes, as in 0,1; two become -1 and +1.")]
 Limit = Annotated[int | None, data_option(help="Keep at most this many examples, balanced across classes.")]
 Header = Annotated[
     bool | None,
-    data_option("--header/--no-header", help="Whether a text file names its columns (default: it is detected)."),
+    data_option("--header/--no-header", help="Whether a text file names its columns (default: detected)."),
 ]
 Kind = Annotated[
     str | None,
@@ -90,9 +91,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 DEFAULT_WIDTH = 256
 Prepare = Annotated[
     str,
-    network_option(help="Preparation steps, as in whiten,unit; auto: what the network's paper needs; none."),
+    network_option(help="Preparation steps, as in whiten,unit; auto (what the network's paper needs); or none."),
 ]
-NetworkName = Annotated[str, network_option(help="See `wideproof networks`.")]
+NetworkName = Annotated[str, network_option(help="The network: see `wideproof networks`.")]
 Depth = Annotated[int | None, network_option(help="Hidden layers, H or L (default 2; not for elman-rnn).")]
 ActivationName = Annotated[str | None, network_option(help="Activation of the smooth networks (default softplus).")]
 CRes = Annotated[float | None, network_option(help="Residual scale of Du et al. (default 0.5).")]
@@ -101,11 +102,12 @@ FilterSize = Annotated[int | None, network_option(help="Filter size of the convo
 Start = Annotated[
     str | None,
     network_option(
-        help="For fully-connected: normal, as in the paper, or positive(A), not random (tanh or erf, one output)."
+        help="Initial weights of fully-connected: normal, as in the paper, or positive(A), "
+        "not random (tanh or erf, one output)."
     ),
 ]
 Trained = Annotated[str | None, network_option(help="Parts to train, as in hidden,output (default: the paper's).")]
-Reduction = Annotated[str, one_of("auto", "half_sum", "mean", says="How losses are summed: auto, half_sum or mean.")]
+Reduction = Annotated[str, one_of("auto", "half_sum", "mean", says="How losses are combined: auto, half_sum or mean.")]
 
 
 def loading(

@@ -37,32 +37,34 @@ def plan_command(
     prepare: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only these steps, as in whiten,unit (none: as loaded); may be given several times. Default: "
-            "as loaded, centred and whitened, each ended as the network's paper needs.",
+            help="Try only these steps, as in whiten,unit (none: as loaded); may be given several times. Default: "
+            "as loaded, centred and whitened, each followed by what the network's paper needs.",
             show_default=False,
         ),
     ] = None,
     networks: Annotated[
         str | None,
-        typer.Option(help="Only these, as in fully-connected,residual (default: all for this kind of data)."),
+        typer.Option(help="Networks to try, as in fully-connected,residual (default: all for this kind of data)."),
     ] = None,
     activations: Annotated[
         str, typer.Option(help="Activations to try in the smooth networks.")
     ] = "softplus,tanh,erf,gelu",
     depths: Annotated[str, typer.Option(help="Numbers of hidden layers to try.")] = "1,2,3,6",
     target_loss: Annotated[float, typer.Option(help="Predict the steps to this squared loss (half the sum).")] = 1e-6,
-    by: Annotated[str, one_of("steps", "condition", says="Order of the table: steps or condition.")] = "steps",
+    by: Annotated[
+        str, one_of("steps", "condition", says="Sort the table by steps, or by condition (the condition number).")
+    ] = "steps",
     top: Annotated[int, typer.Option(help="Rows of the table; 0 shows all.")] = 12,
     seed: Annotated[int, typer.Option(help="Seed of the networks drawn to find the width.")] = 0,
     plot: Annotated[
-        Path | None, typer.Option(help="Write condition numbers against depth to this .svg or .png.")
+        Path | None, typer.Option(help="Write condition numbers against depth to this .svg or .png file.")
     ] = None,
     json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the recommendation.")] = False,
 ) -> None:
     """Rank networks, activations, depths and preparations by their Gram matrices at infinite width.
 
-    Nothing is trained. More than 2000 rows are thinned out, unless --limit says how many to take. Exit code 0 if there
+    Nothing is trained. Tables of more than 2000 rows are thinned out unless --limit is given. Exit code 0 if there
     is a network to recommend, 1 if equal examples rule it out, 2 if that could not be decided.
     """
     from rich.console import Console

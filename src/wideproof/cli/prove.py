@@ -43,7 +43,7 @@ def prove_command(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="[DATA]", help="A data file or name (default: 200 digits, 0 against 1).", show_default=False
+            metavar="DATA", help="A data file or name (default: 200 digits, 0 against 1).", show_default=False
         ),
     ] = None,
     target: Target = None,
@@ -58,7 +58,7 @@ def prove_command(
         str, network_option(help="Preparation, as in whiten,sphere(8); auto: chosen for the data; none: as it is.")
     ] = "auto",
     network: Annotated[
-        str | None, network_option(help="See `wideproof networks` (default: chosen for the data).")
+        str | None, network_option(help="The network: see `wideproof networks` (default: chosen for the data).")
     ] = None,
     width: Annotated[str, network_option(help="Units per layer, or auto: chosen for the data.")] = "auto",
     depth: Annotated[int | None, network_option(help="Hidden layers (default: chosen for the data).")] = None,
@@ -70,14 +70,16 @@ def prove_command(
     trained: Trained = None,
     steps: Annotated[
         int | None,
-        typer.Option(help="Limit of training steps (default: by size); what is left is removed by polishing."),
+        typer.Option(help="Limit of training steps (default: by size); polishing removes the error that is left."),
     ] = None,
     step_size: Annotated[str, typer.Option(help="Step size: a number, safe, paper or auto.")] = "auto",
     batch: Annotated[int | None, typer.Option(help="Rows per step: SGD instead of gradient descent.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the initial weights.")] = 0,
     require_zero: Annotated[
         bool,
-        typer.Option("--require-zero", help="If labels contradict, prove that zero loss is impossible (exit code 1)."),
+        typer.Option(
+            "--require-zero", help="If labels contradict each other, prove that zero loss is impossible (exit code 1)."
+        ),
     ] = False,
     holdout: Annotated[float, typer.Option(help="Hold out this share of the rows and test on them.")] = 0.0,
     sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
@@ -86,7 +88,7 @@ def prove_command(
         typer.Option(
             "--from-start/--from-here",
             help="Prove it from the initial weights, however long that takes, or from the trained ones "
-            "(default: from the start if that takes a minute or so).",
+            "(default: from the initial ones if that takes a minute or so).",
             show_default=False,
         ),
     ] = None,
@@ -135,11 +137,13 @@ def answer(proof: Proof, json: bool) -> NoReturn:
 
 
 def predict_command(
-    folder: Annotated[Path, typer.Argument(help="The folder that `prove` wrote.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder that `prove` wrote.", show_default=False)
+    ],
     source: Annotated[
         str, typer.Argument(metavar="DATA", help="A file with the same columns; the target is not needed.")
     ],
-    out: Annotated[Path | None, typer.Option(help="The CSV to write (default: to the terminal).")] = None,
+    out: Annotated[Path | None, typer.Option(help="The CSV file to write (default: print it).")] = None,
 ) -> None:
     """Predict new rows with the network of a proof, encoded and prepared as its own rows were.
 

@@ -19,33 +19,40 @@ MANY = 10_000  # tasks; more must be asked for
 
 def sweep_command(
     study: Annotated[
-        str | None, typer.Argument(help="A study file (.toml) or a bundled study.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="STUDY", help="A study file (.toml) or a bundled study (default: list those).", show_default=False
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results (default: the study's name).")] = None,
     workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
-    threads: Annotated[int | None, typer.Option(help="Tasks side by side in one process (default: the cores).")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Tasks at the same time in one process (default: one per core).")
+    ] = None,
     cluster: Annotated[str | None, typer.Option(help="A Dask scheduler, as in tcp://host:8786.")] = None,
     slurm: Annotated[
-        bool, typer.Option("--slurm", help="Submit what is left as a SLURM job array; when all is done, gather it.")
+        bool,
+        typer.Option("--slurm", help="Submit what is left as a SLURM job array; when all is done, gather the results."),
     ] = False,
     slurm_options: Annotated[
-        str, typer.Option(help='Of sbatch, as in "--partition=gpu --time=02:00:00 --mem=4G".', show_default=False)
+        str,
+        typer.Option(help='Options for sbatch, as in "--partition=gpu --time=02:00:00 --mem=4G".', show_default=False),
     ] = "",
     slurm_dry_run: Annotated[
-        bool, typer.Option("--slurm-dry-run", help="Print the script of the job array, and submit nothing.")
+        bool, typer.Option("--slurm-dry-run", help="Print the job array's script, and submit nothing.")
     ] = False,
     chunk: Annotated[
-        int | None, typer.Option(help="Tasks in one array task (default: 1, more where there were over 1,000).")
+        int | None, typer.Option(help="Tasks in one array task (default: 1, or more to stay within 1,000 array tasks).")
     ] = None,
-    at_once: Annotated[int | None, typer.Option(help="Array tasks that may run at the same time.")] = None,
+    at_once: Annotated[int | None, typer.Option(help="Most array tasks that run at the same time.")] = None,
     part: Annotated[
-        str | None, typer.Option(help="Only one part of the tasks, as in 3/10; the sweep without it gathers the parts.")
+        str | None, typer.Option(help="Run one part of the tasks, as in 3/10; the sweep without --part gathers them.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help=f"Run more than {MANY:,} tasks.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the bundled studies.")] = False,
     json: Json = False,
 ) -> None:
-    """Run a study: every combination of its axes, each once; an interrupted sweep continues where it was.
+    """Run a study: every combination of its axes, each once. An interrupted sweep continues where it stopped.
 
     Exit code 0 if every task is done (or submitted), 1 if some failed, 2 if the study cannot be run or is under way.
     """
@@ -78,7 +85,7 @@ def sweep_command(
         try:
             done = sweep(chosen, folder, workers=workers, threads=threads, cluster=cluster, progress=progress)
         except KeyboardInterrupt:
-            console.print(f"interrupted: the same command goes on in {folder}", markup=False, soft_wrap=True)
+            console.print(f"interrupted: run the same command to continue in {folder}", markup=False, soft_wrap=True)
             raise typer.Exit(2) from None
     page = save_sweep_page(done)
     if json:

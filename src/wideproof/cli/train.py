@@ -39,7 +39,7 @@ from wideproof.cli.watching import watching
 if TYPE_CHECKING:
     from wideproof.training import Run
 
-Plot = Annotated[Path | None, typer.Option(help="Write the loss curve to this .svg or .png.")]
+Plot = Annotated[Path | None, typer.Option(help="Write the loss curve to this .svg or .png file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no curve.")]
 
 
@@ -61,10 +61,10 @@ def train_command(
     filter_size: FilterSize = None,
     start: Start = None,
     trained: Trained = None,
-    loss: Annotated[str | None, typer.Option(help="See `wideproof losses` (default: the paper's).")] = None,
+    loss: Annotated[str | None, typer.Option(help="The loss: see `wideproof losses` (default: the paper's).")] = None,
     reduction: Reduction = "auto",
     step_size: Annotated[str, typer.Option(help="Step size: a number, safe or paper.")] = "safe",
-    constant: Annotated[float, typer.Option(help="Factor of the rule's step size.")] = 1.0,
+    constant: Annotated[float, typer.Option(help="Factor that multiplies the rule's step size.")] = 1.0,
     steps: Annotated[int, typer.Option(help="The step limit.")] = 10_000,
     target_loss: Annotated[float | None, typer.Option(help="Stop at this loss.")] = None,
     zero_error: Annotated[bool, typer.Option("--zero-error", help="Stop at zero training error.")] = False,
@@ -73,9 +73,9 @@ def train_command(
         str, one_of("plain", "momentum", "nesterov", "adam", says="The optimizer: plain, momentum, nesterov or adam.")
     ] = "plain",
     seed: Annotated[int, typer.Option(help="Seed of the initial weights and the minibatches.")] = 0,
-    precision: Annotated[str, one_of("float64", "float32", says="float64 or float32.")] = "float64",
+    precision: Annotated[str, one_of("float64", "float32", says="Arithmetic: float64 or float32.")] = "float64",
     record_every: Annotated[
-        int, typer.Option(help="Record every so many steps. 0 records the first 1024, then fewer and fewer.")
+        int, typer.Option(help="Steps between records; 0 records the first 1024 steps, then fewer and fewer.")
     ] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the run (default: a new one under runs/).")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(help="Least time between checkpoints, in seconds.")] = 30.0,
@@ -111,14 +111,17 @@ def train_command(
 
 
 def resume_command(
-    folder: Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The run's folder.", show_default=False)],
     steps: Annotated[int | None, typer.Option(help="A new step limit.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(help="Least time between checkpoints, in seconds.")] = 30.0,
     plot: Plot = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Continue an interrupted run; it ends with the same bits as without the interruption."""
+    """Continue an interrupted run; it ends with the same bits as without the interruption.
+
+    Exit codes as for `train`.
+    """
     from wideproof.training import resume
 
     _check_plot(plot)
@@ -128,11 +131,14 @@ def resume_command(
 
 
 def show_command(
-    folder: Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The run's folder.", show_default=False)],
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Show a run: how it ended, its settings and its loss curve."""
+    """Show a run: how it ended and its loss curve; with --json also its settings.
+
+    Exit codes as for `train`.
+    """
     from wideproof.training import Run
 
     _check_plot(plot)
