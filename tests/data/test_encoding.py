@@ -67,9 +67,7 @@ def test_rows_with_missing_values_are_dropped_or_refused(ship):
     np.testing.assert_array_equal(data.rows, 3 + 2 * k[full])
     assert "Age missing" not in inputs(data)
     assert notes(data)[1] == f"dropped {30 - full.sum()} rows with a missing value"
-    sentence = (
-        r"has 2 problems: \(1\) line 3, column 4 \('Age'\) is empty, a missing value \(and 5 more.*\(2\) line 5, "
-    )
+    sentence = r"has 2 problems: \(1\) line 3, column 'Age' is empty, a missing value \(and 5 more.*\(2\) line 5, "
     with pytest.raises(InputError, match=sentence):
         load(ship, "Survived", missing="error")
 

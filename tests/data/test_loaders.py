@@ -57,21 +57,33 @@ def test_target_by_name_position_and_text(tmp_path):
         (
             "a,b\n\n1,2\nx,4\n5,6\n",
             {},
-            r"t.csv, line 4, column 0 \('a'\) holds the text 'x'.*encode the column",
+            r"t.csv, line 4, column 'a' holds the text 'x'.*encode the column",
         ),
-        ("1,2\n,4\n", ERROR, r"t.csv, line 2, column 0 is empty, a missing value: fill it in or remove the row"),
-        ("1,2\nNA,4\n", ERROR, r"line 2, column 0 holds 'NA', a missing value"),
-        ("1,2\nnan,4\n", ERROR, r"line 2, column 0 holds 'nan', a missing value"),
-        ("1,2\n3,\n", ERROR, r"line 2, column 1 is empty, a missing value"),
+        (
+            "1,2\n,4\n",
+            ERROR,
+            r"t.csv, line 2, column 1 \(counting from 1\) is empty, a missing value: fill it in or remove the row",
+        ),
+        ("1,2\nNA,4\n", ERROR, r"line 2, column 1 \(counting from 1\) holds 'NA', a missing value"),
+        ("1,2\nnan,4\n", ERROR, r"line 2, column 1 \(counting from 1\) holds 'nan', a missing value"),
+        ("1,2\n3,\n", ERROR, r"line 2, column 2 \(counting from 1\) is empty, a missing value"),
         ("1,2\n3,4\n", {"missing": "guess"}, r"one of fill, drop, error, got 'guess'"),
-        ("1,2\ninf,4\n", {}, r"line 2, column 0 holds inf: give a finite number"),
-        ("1,2\n1700000000000000001,4\n", {}, r"line 2, column 0 holds 1700000000000000001, which has more digits"),
-        ("1,9007199254740993\n3,4\n", {}, r"line 1, column 1 holds 9007199254740993, which has more digits"),
+        ("1,2\ninf,4\n", {}, r"line 2, column 1 \(counting from 1\) holds inf: give a finite number"),
+        (
+            "1,2\n1700000000000000001,4\n",
+            {},
+            r"column 1 \(counting from 1\) holds 1700000000000000001, which has more digits",
+        ),
+        (
+            "1,9007199254740993\n3,4\n",
+            {},
+            r"column 2 \(counting from 1\) holds 9007199254740993, which has more digits",
+        ),
         ("a,b\n1,2\n3,4\n", {"target": "c"}, r"no column 'c' \(its columns are a, b\)"),
         ("1,2\n3,4\n", {"target": "c"}, r"no column 'c' \(it has no header\)"),
         ("a,a,b\n1,2,3\n3,4,5\n", {"target": "a"}, r"2 columns called 'a': choose the target by position"),
         ("1,2\n3,4\n", {"target": 2}, r"2 columns, so there is no target at position 2: use 0 to 1"),
-        ("a,b\n1,2\n3,4\n", {"header": False}, r"line 1, column 0 holds the text 'a'"),
+        ("a,b\n1,2\n3,4\n", {"header": False}, r"line 1, column 1 \(counting from 1\) holds the text 'a'"),
         ('1,"2\n3,4\n', {}, r"t.csv cannot be read as a table .*check its quotes"),
         (b"1\x00,\x002\x00", {}, r"t.csv is not text .*save it as UTF-8"),
         (b"\xff\xfe1\x00,\x002", {}, r"t.csv is not text .*save it as UTF-8"),
@@ -154,7 +166,7 @@ def test_parquet(tmp_path, monkeypatch):
     assert data.classes == ("u", "v")
     assert load(path).encoding.inputs == ("a", "kind=u", "kind=v")  # pyright: ignore[reportOptionalMemberAccess]
     pq.write_table(pa.table({"a": [1, None, 3], "b": [1, 2, 3]}), path)
-    with pytest.raises(InputError, match=r"row 1 .*column 0 \('a'\) is a missing value"):
+    with pytest.raises(InputError, match=r"row 1 .*column 'a' is a missing value"):
         load(path, missing="error")
     pq.write_table(pa.table({"a": [1, 2]}), path)
     with pytest.raises(InputError, match=r"2 rows and 1 columns"):

@@ -221,6 +221,6 @@ def test_a_read_out_with_fewer_features_than_rows(tmp_path):
         (x, [f"c{k}" for k in labels]), network="fully-connected", width=45, folder=tmp_path / "p",
         progress=lambda now: told.append(str(now)), **QUICK,
     )  # fmt: skip
-    assert any("a certificate for so many rows takes about" in text for text in told)
+    assert any("certifying this many rows takes about" in text for text in told)
     assert found.attempt.anchor.many
     assert found.proved, found

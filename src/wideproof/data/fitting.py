@@ -107,7 +107,7 @@ def _labels(table: Table, j: int, problems: list[str]) -> tuple[np.ndarray, np.n
         texts = np.array([str(field).strip() for field in fields.astype(object).where(fields.notna(), "")])
         lost = np.array([text.lower() in MISSING for text in texts], dtype=bool)
         if reading.kind != "number" or any(_LEADING_ZERO.fullmatch(text) for text in texts):
-            odd = [problem for problem in reading.problems if "values of" in problem]
+            odd = [problem for problem in reading.problems if "values of" in problem or "decimal" in problem]
             problems += odd
             return texts, lost
     problems += [problem for problem in reading.problems if "two different" not in problem]

@@ -56,14 +56,16 @@ class Table:
         return tuple(result)
 
     def where(self, row: int, j: int) -> str:
-        """Return the place of one field for a message, as in `line 3, column 0 ('a')`."""
-        if self.place == "line":
-            return f"line {self.rows[row]}, {self.column(j)}"
-        return f"row {self.rows[row]} (counting from 0), {self.column(j)}"
+        """Return the place of one field for a message, as in `line 3, column 'a'`."""
+        count = "" if self.place == "line" else " (counting from 0)"
+        return f"{self.place} {self.rows[row]}{count}, {self.column(j)}"
 
     def column(self, j: int) -> str:
-        """Return a column for a message, as in `column 0 ('a')`."""
-        return f"column {j} ('{self.labels[j]}')" if self.named else f"column {j}"
+        """Return a column for a message: by its name, else by its number, from 1 for files that a spreadsheet opens."""
+        if plain(self.names[j]):
+            return f"column '{self.labels[j]}'"
+        first = 1 if self.place == "line" else 0
+        return f"column {j + first} (counting from {first})"
 
 
 def read_text(

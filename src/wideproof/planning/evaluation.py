@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from wideproof.data import AnyDataset
 from wideproof.kernels import Enclosed, Spectrum, limit_gram, predict, spectrum
@@ -96,7 +97,7 @@ def evaluate(candidate: Candidate, data: AnyDataset, target_loss: float) -> Row:
     return Row(candidate, found.smallest, found.largest, condition, course.steps_to(target_loss), _left_out(found, y))
 
 
-def _left_out(found: Spectrum, y: np.ndarray) -> float:
+def _left_out(found: Spectrum, y: Float[np.ndarray, "n *k"]) -> float:
     """Leave-one-out error from the eigenvectors: one inverse instead of n regressions."""
     assert found.vectors is not None
     assert found.eigenvalues is not None

@@ -137,17 +137,17 @@ def study_gram(
     scale = Recipe(loss="squared", reduction=settings.reduction, seed=settings.seed).objective.curvature(data.n)
     assert scale is not None
     options = {"by_weight": settings.layers, "precision": settings.precision, "memory": settings.memory}
-    doing(f"the Gram matrix of {data.n} examples")
+    doing(f"computing the Gram matrix of {data.n} examples")
     weights = params or ({} if settings.infinite else network.init(settings.seed))
     matrix = limit_gram(network, data.x, **options) if settings.infinite else gram(network, weights, data.x, **options)
-    doing(f"the eigenvalues of {matrix.shape[0]} rows")
+    doing(f"computing the eigenvalues of {matrix.shape[0]} rows")
     small = settings.method == "auto" and matrix.shape[0] <= LARGE
     dense = small or settings.everything or settings.method == "dense"
     method = "dense" if dense else "lanczos"
     found = spectrum(matrix, method=method, points=data.x, vectors=dense)
     parts = {}
     for name, block in matrix.blocks.items():
-        doing(f"the eigenvalues of the part of {name}")
+        doing(f"computing the eigenvalues of the part of {name}")
         parts[name] = spectrum(block, error=matrix.error, method=method)
     course = None
     if dense and (found.positive_definite or not found.decided):
@@ -157,6 +157,6 @@ def study_gram(
             y = y.reshape(-1, y.shape[-1])
         step = 1 / (scale * found.largest.value) if isinstance(settings.step_size, str) else settings.step_size
         course = predict(matrix, y, start, step, scale=scale, eigen=found)
-    doing("the assumptions")
+    doing("checking the assumptions")
     said = notes(data, network)
     return GramStudy(data, network, settings, matrix, found, course, said, parts)

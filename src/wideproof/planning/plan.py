@@ -180,7 +180,7 @@ def plan(
     if not rows:
         raise InputError(notes[-1])
     ready = {steps: one for steps, one in prepared.items() if not isinstance(one, InputError)}
-    tell(Progress("planning", len(chosen), total, "what a proof would need"))
+    tell(Progress("planning", len(chosen), total, "finding what a proof would need"))
     proofs = proof_needs({s: one for s, one in ready.items() if "constant" not in s}, activations)
     ranked = rank(rows)
     recommended = None

@@ -205,7 +205,7 @@ def _chosen(
 
 
 def _counting(job: Job) -> Watch:
-    return lambda now: job.tell(f"looking at candidate {now.done + 1} of {now.total}: {now.text}")
+    return lambda now: job.tell(f"trying candidate {now.done + 1} of {now.total}: {now.text}")
 
 
 def _impossible(job: Job, data: AnyDataset) -> Proof:
@@ -228,7 +228,7 @@ def _attempt(job: Job, choice: Choice) -> Proof:
     folders.require_same_problem(job.folder, network, ready)
     job.tell(f"{ready}\n{network}")
     if distinct(ready).y.size > DENSE:
-        job.tell(f"a certificate for so many rows takes about {memory_of(network, distinct(ready).n)}")
+        job.tell(f"certifying this many rows takes about {memory_of(network, distinct(ready).n)}")
     recipe = dataclasses.replace(
         job.recipe, seed=choice.seed, step_size=choice.step_size, steps=choice.steps
     )  # fmt: skip
@@ -306,7 +306,7 @@ def _train(job: Job, network: Network, data: AnyDataset, recipe: Recipe) -> tupl
             raise KeyboardInterrupt
         last = run.status is not Status.LIMIT or run.step >= recipe.steps
         if (often or near) and (not looks or looks[-1].ratio.step < run.step):
-            job.tell(f"looking at the proof ratio after {run.step} steps")
+            job.tell(f"checking the proof ratio after {run.step} steps")
             looks.append(_look(run, certify(network, run.params, data, level="float64")))
             folders.write_ratios(job.folder, (look.ratio for look in looks))
         if last or _ratio_at(looks, run.step) < COMFORTABLE:
@@ -342,7 +342,7 @@ def certified(
         advice = (f"use a smaller step size, such as {smaller:.4g}",)
         diverged = Obstacle("divergence", run.step_size, smaller, reason, advice)
         return dataclasses.replace(attempt, certificate=None, descent=None, obstacle=diverged), None
-    job.tell("polishing")
+    job.tell("polishing the weights")
     found = _polished(network, run, data)
     told |= {
         "anchor": f"{weights}, polished",
