@@ -12,8 +12,11 @@ from wideproof.papers.check import (
     frequency,
     identity,
     law,
+    often,
     scales,
+    sides,
 )
+from wideproof.papers.study import Lab
 
 HOLDS, FAILS, UNDECIDED = Answer.HOLDS, Answer.FAILS, Answer.UNDECIDED
 X = np.array([64.0, 128.0, 256.0, 512.0])
@@ -150,3 +153,38 @@ def test_nothing_to_compare_is_a_mistake():
             compare("a", [], [])
     with pytest.raises(ValueError, match="one value per point"):
         scales("a", "m", X, X[:3], 1.0)
+
+
+def test_gathered_samples_are_compared_as_one_array():
+    gathered = [(0.5, 1.0), ([1.0, 3.0], 2.0), (np.ones((2, 2)), np.full((2, 1), 4.0))]
+    left, right = sides(gathered)
+    assert left.tolist() == [0.5, 1.0, 3.0, 1.0, 1.0, 1.0, 1.0]
+    assert right.tolist() == [1.0, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0]
+    check = at_most("one sample is too large", left, right)
+    assert (check.outcome, check.left, check.right, check.samples) == (FAILS, 3.0, 2.0, 7)
+    with pytest.raises(ValueError, match="no sample was gathered"):
+        sides([])
+    with pytest.raises(ValueError, match="longer"):
+        sides([(1.0, 2.0), (1.0, 2.0, 3.0)])
+
+
+def test_truth_values_are_counted():
+    held = np.arange(40) % 20 != 7
+    assert often("38 of 40", held, 0.8) == frequency("38 of 40", 38, 40, 0.8)
+    assert often("38 of 40", held.tolist(), 0.999).outcome is FAILS
+    assert often("all of a table", held.reshape(8, 5), 0.95).outcome is UNDECIDED
+
+
+def test_a_grid_is_measured_draw_by_draw():
+    """The order decides which random numbers a cell gets, where cells share a generator."""
+    asked = []
+
+    def measure(width, seed):
+        asked.append((width, seed))
+        return 10.0 * width + seed, -seed
+
+    sums, seeds = Lab().over((1, 2, 3), (5, 7), measure)
+    assert asked == [(width, seed) for seed in (5, 7) for width in (1, 2, 3)]
+    assert sums.tolist() == [[15.0, 25.0, 35.0], [17.0, 27.0, 37.0]]
+    assert seeds.tolist() == [[-5.0] * 3, [-7.0] * 3]
+    assert Lab().over((4, 8), 3, lambda width, seed: width * seed).tolist() == [[0, 0], [4, 8], [8, 16]]

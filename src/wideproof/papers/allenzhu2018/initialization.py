@@ -32,8 +32,8 @@ def over_lengths(lab: Lab, value: Callable[[Unrolled], float], **options: Any) -
     return lab.over(lab.lengths, lab.seeds, lambda k, seed: value(lab.start(lab.width, k, seed=seed, **options).seen))
 
 
-def _largest(seen: Unrolled) -> float:
-    return float(np.linalg.norm(seen.h, axis=-1).max())
+def _longest(states: np.ndarray) -> float:
+    return float(np.linalg.norm(states, axis=-1).max())
 
 
 def _least_fresh(seen: Unrolled) -> float:
@@ -45,13 +45,14 @@ def eq_4_1(lab: Lab) -> Check:
     r"""$\tfrac12 \le \|h_{i,\ell}\|, \|g_{i,\ell}\| \le O(L)$ at random initialization."""
     starts = [lab.start(m, seed=seed, tail=tail).seen for m in lab.widths for seed in lab.seeds for tail in TAILS]
     h, g = (np.array([np.linalg.norm(part, axis=-1).min() for part in parts]) for parts in _parts(starts))
-    longest = over_lengths(lab, _largest, unit=True)
+    longest_h = over_lengths(lab, lambda seen: _longest(seen.h), unit=True)
+    longest_g = over_lengths(lab, lambda seen: _longest(seen.g), unit=True)
     return conclude(
         at_least("least ||h||", h, 0.5),
         at_least("least ||g||", g, 0.5),
-        scales("largest ||h||, unit tokens", "L", lab.lengths, longest, 1.0),
-        scales("largest ||g||, unit tokens", "L", lab.lengths, over_lengths(lab, _largest_g, unit=True), 1.0),
-        scales("largest ||h||", "m", lab.widths, over(lab, lab.widths, _largest), 0.0),
+        scales("largest ||h||, unit tokens", "L", lab.lengths, longest_h, 1.0),
+        scales("largest ||g||, unit tokens", "L", lab.lengths, longest_g, 1.0),
+        scales("largest ||h||", "m", lab.widths, over(lab, lab.widths, lambda seen: _longest(seen.h)), 0.0),
     )
 
 
@@ -60,10 +61,6 @@ TAILS = ("random", "zero")
 
 def _parts(starts: list[Unrolled]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return [seen.h for seen in starts], [seen.g for seen in starts]
-
-
-def _largest_g(seen: Unrolled) -> float:
-    return float(np.linalg.norm(seen.g, axis=-1).max())
 
 
 @statement("What a hidden state adds to all earlier ones is at least of order 1/L²", "scale")

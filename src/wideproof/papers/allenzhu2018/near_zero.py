@@ -2,7 +2,7 @@ r"""Appendix D.1: units whose pre-activation is near zero at one place, and away
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -38,12 +38,7 @@ class Near(NamedTuple):
 @misprint("at l* = L there is no time l*+1; the largest loss is taken at (i*, l*+1)")
 def lemma_d_2(lab: Lab) -> Check:
     r"""Many units are near zero at $(i^*, \ell^*+1)$ and away from it elsewhere: $|N_4| \ge \beta_- |N_1| / (64 L)$."""
-    counts = near_zero(lab)
-    return conclude(
-        at_least("|N4| >= β−|N1|/(64 L)", [c.four for c in counts], [BETA_MINUS * c.one / (64 * 3) for c in counts]),
-        hypotheses=_sizes(counts),
-        assumptions=NEAR,
-    )
+    return _share_of_all(lab, "|N4| >= β−|N1|/(64 L)", lambda c: c.four, 64)
 
 
 @statement("Units of N1 within β− of zero at (i*, l*+1): at least β−|N1|/(16L)", "bound")
@@ -52,12 +47,7 @@ def lemma_d_3(lab: Lab) -> Check:
     r"""Units near zero: $|N_2| \ge \beta_- |N_1| / (16 L)$, $N_2 = \{k \in N_1 : |(g_{i^*,\ell^*+1})_k| \le
     \beta_-/\sqrt m\}$.
     """
-    counts = near_zero(lab)
-    return conclude(
-        at_least("|N2| >= β−|N1|/(16 L)", [c.two for c in counts], [BETA_MINUS * c.one / (16 * 3) for c in counts]),
-        hypotheses=_sizes(counts),
-        assumptions=NEAR,
-    )
+    return _share_of_all(lab, "|N2| >= β−|N1|/(16 L)", lambda c: c.two, 16)
 
 
 @statement("At least half of these are beyond β+ for all other samples", "bound")
@@ -138,6 +128,11 @@ def near_zero_again(lab: Lab, others: bool) -> tuple[list[Near], list[float]]:
     return counts, changed
 
 
-def _sizes(counts: Sequence[Near]) -> tuple[Check, ...]:
+def _share_of_all(lab: Lab, title: str, size: Callable[[Near], int], part: int) -> Check:
+    counts = near_zero(lab)
     needed = (2 * 3) ** 2 / BETA_MINUS
-    return (at_least("|N1| >= n²L²/β−", [c.one for c in counts], needed),)
+    return conclude(
+        at_least(title, [size(c) for c in counts], [BETA_MINUS * c.one / (part * 3) for c in counts]),
+        hypotheses=(at_least("|N1| >= n²L²/β−", [c.one for c in counts], needed),),
+        assumptions=NEAR,
+    )
