@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from wideproof.certificates import many as many_rows
 from wideproof.certificates.balance import raised
@@ -66,7 +67,7 @@ def _read_out_rows(passed: Pass, name: str) -> Ball:
     read = [passed.values[k].joined(2) if name == graph.read_out else exact(np.ones((n, 1)), tracked)
             for k in graph.sites]  # fmt: skip
 
-    def rows(which: int) -> np.ndarray:
+    def rows(which: int) -> Float[np.ndarray, "rows _"]:
         out = np.zeros((n, len(graph.sites), c, c, read[0].mid.shape[1]))
         for site, features in enumerate(read):
             for o in range(c):
@@ -156,19 +157,19 @@ class Anchor:
     S: float
     newton: float
     omega: Mapping[tuple[int, Term], float]
-    inputs: Mapping[Read, np.ndarray]
+    inputs: Mapping[Read, Float[np.ndarray, "n"]]
     all_inputs: Mapping[Read, float]
-    b2: tuple[np.ndarray, ...]
-    b_max: tuple[np.ndarray, ...]
-    g2: tuple[np.ndarray, ...]
-    slope: tuple[np.ndarray, ...]
+    b2: tuple[Float[np.ndarray, "n"], ...]
+    b_max: tuple[Float[np.ndarray, "n"], ...]
+    g2: tuple[Float[np.ndarray, "n"], ...]
+    slope: tuple[Float[np.ndarray, "n"], ...]
     tangents: Tangents | None
-    clearance: Mapping[int, np.ndarray] = field(repr=False)
-    rows: Mapping[str, np.ndarray] = field(repr=False)
+    clearance: Mapping[int, Float[np.ndarray, "n _ _"]] = field(repr=False)
+    rows: Mapping[str, Float[np.ndarray, "_"]] = field(repr=False)
     unit: tuple[float, ...]
     gram: Ball = field(repr=False)
     errors: Ball = field(repr=False)
-    roots: np.ndarray = field(repr=False)
+    roots: Float[np.ndarray, "n"] = field(repr=False)
     lean: bool = False
     many: bool = False
     lifted: float = 0.0
@@ -177,10 +178,10 @@ class Anchor:
 def measure(
     graph: Graph,
     params: Mapping[str, np.ndarray],
-    x: np.ndarray,
-    y: np.ndarray,
+    x: Float[np.ndarray, "n ..."],
+    y: Float[np.ndarray, "n ..."],
     *,
-    counts: np.ndarray | None = None,
+    counts: Int[np.ndarray, "n"] | None = None,
     level: str = "enclosed",
     sharp: bool = False,
     constant: bool = False,
@@ -318,7 +319,7 @@ def least_singular(matrix: Ball, tracked: bool) -> float:
     return float(np.sqrt(smallest)) * (1 - 1e-7 * tracked) if smallest > 0 else 0.0
 
 
-def weigher(counts: np.ndarray | None, n: int, tracked: bool) -> Callable[[Ball, int], Ball]:
+def weigher(counts: Int[np.ndarray, "n"] | None, n: int, tracked: bool) -> Callable[[Ball, int], Ball]:
     """Return the product with the square roots of the counts along an axis of examples, or of examples and outputs."""
     if counts is None or (counts == 1).all():
         return lambda ball, axis: ball
@@ -333,7 +334,7 @@ def weigher(counts: np.ndarray | None, n: int, tracked: bool) -> Callable[[Ball,
     return weigh
 
 
-def _frobenius(passed: Pass, k: int) -> np.ndarray:
+def _frobenius(passed: Pass, k: int) -> Float[np.ndarray, "n"]:
     """Return the Frobenius norm of every example's g, from sums of b² over outputs where g itself is not there."""
     found = passed.g[k]
     if found is not None:
@@ -343,7 +344,7 @@ def _frobenius(passed: Pass, k: int) -> np.ndarray:
 
 
 def _steepest(
-    graph: Graph, read_out: float, g2: tuple[np.ndarray, ...], all_inputs: Mapping[Read, float], rows: float
+    graph: Graph, read_out: float, g2: tuple[Float[np.ndarray, "n"], ...], all_inputs: Mapping[Read, float], rows: float
 ) -> float:
     r"""Bound $\|J\|$ by $\|J_w\| \le \sum_{\text{uses}} s_k \max_i \|g_{k,i}\| \|\varphi\|$ for each array."""
     total = read_out**2 + (rows if graph.bias in graph.trained else 0.0)
@@ -353,14 +354,14 @@ def _steepest(
     return float(np.sqrt(total)) * UP
 
 
-def _patch_norms(u: Ball) -> np.ndarray:
+def _patch_norms(u: Ball) -> Float[np.ndarray, "n"]:
     """Return the spectral norm of every example's matrix."""
     if u.mid.shape[1] == 1:
         return lengths(u, (1, 2))
     return np.array([spectral_norm(u.map(lambda a, i=i: a[i])) for i in range(len(u.mid))])
 
 
-def _gain_norms(g: Ball) -> np.ndarray:
+def _gain_norms(g: Ball) -> Float[np.ndarray, "n"]:
     """Return the spectral norm of every example's g, all outputs and pixels side by side."""
     rows = g.map(lambda a: a.reshape(len(a), -1, a.shape[3]))
     return np.minimum(lengths(g, (1, 2, 3)), _patch_norms(rows))

@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
+from jaxtyping import Float
 
 from wideproof.certificates.enclosure import UNIT, Ball
 from wideproof.networks import Graph
@@ -23,7 +24,7 @@ BITS = 42  # of the largest entry that rounding keeps, so that sums of some hund
 CLOSE = 1e-5  # how far from balanced a fit may be, relative to the largest entry
 
 
-def is_balanced(graph: Graph, params: Mapping[str, np.ndarray], y: np.ndarray) -> bool:
+def is_balanced(graph: Graph, params: Mapping[str, np.ndarray], y: Float[np.ndarray, "n c"]) -> bool:
     """Return whether the rows of the read-out add up to exactly 0, and its biases to the sum of every row of targets.
 
     >>> from wideproof.networks import Sketch
@@ -39,7 +40,9 @@ def is_balanced(graph: Graph, params: Mapping[str, np.ndarray], y: np.ndarray) -
     return all(math.fsum(column) == 0 for column in read.T) and all(math.fsum([*row, *-level]) == 0 for row in y)
 
 
-def balanced(graph: Graph, params: Mapping[str, np.ndarray], y: np.ndarray) -> dict[str, np.ndarray] | None:
+def balanced(
+    graph: Graph, params: Mapping[str, np.ndarray], y: Float[np.ndarray, "n c"]
+) -> dict[str, np.ndarray] | None:
     """Return weights next to these that are balanced exactly, or `None` where they are not nearly so.
 
     Parameters
@@ -69,7 +72,7 @@ def balanced(graph: Graph, params: Mapping[str, np.ndarray], y: np.ndarray) -> d
     return new if is_balanced(graph, new, y) else None
 
 
-def _parts(graph: Graph, params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _parts(graph: Graph, params: Mapping[str, np.ndarray]) -> tuple[Float[np.ndarray, "c m"], Float[np.ndarray, "c"]]:
     read = graph.matrix(params, graph.read_out)
     level = np.zeros(graph.outputs) if graph.bias is None else np.asarray(params[graph.bias], np.float64).ravel()
     return read, level

@@ -8,6 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from wideproof.certificates.anchor import Anchor
 from wideproof.certificates.basins import UP, Ground
@@ -17,7 +18,7 @@ from wideproof.certificates.lipschitz import batch_constants
 class Batches:
     """Bounds for the batches, on a ball of any radius: of a partition, or of all that have at most `size` examples."""
 
-    def __init__(self, ground: Ground, parts: list[np.ndarray], size: int, fixed: bool) -> None:
+    def __init__(self, ground: Ground, parts: list[Int[np.ndarray, "_"]], size: int, fixed: bool) -> None:
         self.ground, self.parts, self.size, self.fixed = ground, parts, size, fixed
         self.blocks = block_norms(ground.anchor, parts)
         self.at = cache(self._at)
@@ -51,7 +52,7 @@ class Constants(NamedTuple):
     across: float
 
 
-def block_norms(anchor: Anchor, parts: Sequence[np.ndarray]) -> np.ndarray:
+def block_norms(anchor: Anchor, parts: Sequence[Int[np.ndarray, "_"]]) -> Float[np.ndarray, "parts parts"]:
     """Return upper bounds of the norms of the blocks of the Gram matrix between every two parts."""
     c, (mid, rad) = anchor.outputs, (anchor.gram.mid, anchor.gram.rad)
     rows = [(c * part[:, None] + np.arange(c)).ravel() for part in parts]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int
 from safetensors.numpy import save as to_bytes
 
 from wideproof.errors import InputError
@@ -54,7 +55,7 @@ class Start:
     params: Mapping[str, np.ndarray] = field(repr=False)
     step_size: float
     steps: int
-    batches: np.ndarray | None = field(repr=False)
+    batches: Int[np.ndarray, "steps batch"] | None = field(repr=False)
     bits: tuple[float, ...] = field(repr=False)
     distance: float
 
@@ -103,8 +104,8 @@ class Certificate:
     graph: Graph
     claims: Mapping[str, Any]
     params: Mapping[str, np.ndarray] = field(repr=False)
-    x: np.ndarray = field(repr=False)
-    y: np.ndarray = field(repr=False)
+    x: Float[np.ndarray, "n ..."] = field(repr=False)
+    y: Float[np.ndarray, "n ..."] = field(repr=False)
     sharp: bool = False
     about: Mapping[str, Any] = field(default_factory=dict)
     loss: Mapping[str, str] | None = None

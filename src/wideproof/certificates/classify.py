@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Float
 
 from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.attempt import Level, Obstacle
@@ -125,7 +126,9 @@ def certify_classifier(
     return Classified(margin, loss, found, made, None, anchor)
 
 
-def least_margin(outputs: np.ndarray, off: np.ndarray, y: np.ndarray) -> float:
+def least_margin(
+    outputs: Float[np.ndarray, "n c"], off: Float[np.ndarray, "n c"], y: Float[np.ndarray, "n c"]
+) -> float:
     r"""Return a lower bound of $\min_i y_i f_i$, or of own output less the best other one for several classes.
 
     >>> least_margin(np.array([[0.5], [-1.0]]), np.zeros((2, 1)), np.array([[1.0], [-1.0]]))

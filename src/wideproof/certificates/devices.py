@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Shaped
 
 from wideproof.errors import MachineError
 from wideproof.kernels.cholesky import UNIT
@@ -29,7 +30,7 @@ def accelerated() -> bool:
     return jax.default_backend() != "cpu"
 
 
-def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def matmul(a: Shaped[np.ndarray, "*places k"], b: Shaped[np.ndarray, "k m"]) -> Shaped[np.ndarray, "*places m"]:
     """Return `a @ b`, computed on the device where there is one and the product is large.
 
     >>> matmul(np.eye(2), np.array([[1.0], [2.0]])).tolist()

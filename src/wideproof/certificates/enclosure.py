@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 import scipy.special
+from jaxtyping import Float, Shaped
 
 from wideproof.certificates.devices import matmul
 from wideproof.kernels.cholesky import UNIT, backward_error, factor
@@ -94,7 +95,7 @@ def exact(values: np.ndarray, tracked: bool) -> Ball:
     return Ball(values, np.zeros_like(values), np.zeros(values.shape[:-1])) if tracked else Ball(values, None)
 
 
-def product(u: Ball, matrix: np.ndarray, omega: float | None = None) -> Ball:
+def product(u: Ball, matrix: Shaped[np.ndarray, "m fan_in"], omega: float | None = None) -> Ball:
     """Return `u @ matrix.T` for a matrix that is exact; `omega` bounds its spectral norm."""
     mid = matmul(u.mid, matrix.T)
     if u.rad is None:
@@ -206,7 +207,7 @@ class _Inverse(scipy.sparse.linalg.LinearOperator):
         return scipy.linalg.cho_solve(self.factors, x, check_finite=False)
 
 
-def _lowest(a: np.ndarray) -> float:
+def _lowest(a: Float[np.ndarray, "N N"]) -> float:
     """Estimate the smallest eigenvalue: Lanczos on the inverse where all of them would take long."""
     n = len(a)
     if n > 500:

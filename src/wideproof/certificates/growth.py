@@ -18,6 +18,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Float, Int
 
 from wideproof.certificates.anchor import gram
 from wideproof.certificates.enclosure import exact
@@ -53,8 +54,8 @@ class Growth:
         How far all outputs at the end move at most, for weights that move by 1.
     """
 
-    factors: np.ndarray
-    steepest: np.ndarray
+    factors: Float[np.ndarray, "steps"]
+    steepest: Float[np.ndarray, "looks"]
     nearest: float
     reach: float
 
@@ -63,13 +64,15 @@ class Growth:
         """How many bits an error at the start may have grown by at the end."""
         return float(np.log2(self.factors).sum())
 
-    def to_go(self) -> np.ndarray:
+    def to_go(self) -> Float[np.ndarray, "steps"]:
         """Return, for every step, how many bits an error made there can still grow by."""
         logs = np.log2(self.factors)
         return np.append(np.cumsum(logs[::-1])[::-1][1:], 0.0)
 
 
-def slopes(objective: Objective, outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
+def slopes(
+    objective: Objective, outputs: Float[np.ndarray, "n c"], y: Float[np.ndarray, "n c"]
+) -> Float[np.ndarray, "n c"]:
     r"""Return $\ell'$ for every output, without the factor of a mean."""
     if isinstance(objective.loss, SquaredLoss):
         return outputs - y
@@ -80,12 +83,12 @@ def slopes(objective: Objective, outputs: np.ndarray, y: np.ndarray) -> np.ndarr
 def follow(
     graph: Graph,
     params: Mapping[str, np.ndarray],
-    x: np.ndarray,
-    y: np.ndarray,
+    x: Float[np.ndarray, "n ..."],
+    y: Float[np.ndarray, "n ..."],
     objective: Objective,
     step_size: float,
     steps: int,
-    batches: np.ndarray | None = None,
+    batches: Int[np.ndarray, "steps batch"] | None = None,
 ) -> Growth:
     """Run the steps in float64 and measure what they do to errors; `y` are the scored targets.
 
@@ -141,19 +144,19 @@ def _steepest(passed: Pass, enough: float) -> float:
     return quick if quick <= enough else float(np.linalg.eigvalsh(matrix)[-1])
 
 
-def _norm(a: np.ndarray) -> float:
+def _norm(a: Float[np.ndarray, "a b"]) -> float:
     small = a @ a.T if len(a) < a.shape[1] else a.T @ a
     return math.sqrt(max(float(np.linalg.eigvalsh(small)[-1]), 0.0))
 
 
-def _columns(a: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _columns(a: Float[np.ndarray, "n p m"], weights: Float[np.ndarray, "n"]) -> Float[np.ndarray, "m np"]:
     """Return `n x p x m` as a matrix with a column for every example and position."""
     return (a * weights[:, None, None]).reshape(-1, a.shape[-1]).T
 
 
 def _tangents(
-    graph: Graph, params: Mapping[str, np.ndarray], passed: Pass, p: np.ndarray
-) -> tuple[dict[int, np.ndarray], list[np.ndarray], dict[tuple[int, Term], float]]:
+    graph: Graph, params: Mapping[str, np.ndarray], passed: Pass, p: Float[np.ndarray, "n"]
+) -> tuple[dict[int, Float[np.ndarray, "K"]], list[Float[np.ndarray, "K"]], dict[tuple[int, Term], float]]:
     """Return how fast values and pre-activations move with each trained array, and the norms of what these read."""
     matrices = {name: exact(graph.matrix(params, name), False) for name in params if name != graph.bias}
     omega = operator_norms(graph, {k: v for k, v in matrices.items() if k != graph.read_out}, False)
@@ -184,7 +187,11 @@ def _reach(graph: Graph, params: Mapping[str, np.ndarray], passed: Pass) -> floa
 
 
 def _bend(
-    graph: Graph, params: Mapping[str, np.ndarray], passed: Pass, seeds: np.ndarray, gains: list[np.ndarray]
+    graph: Graph,
+    params: Mapping[str, np.ndarray],
+    passed: Pass,
+    seeds: Float[np.ndarray, "n c"],
+    gains: list[Float[np.ndarray, "n p m"]],
 ) -> tuple[float, list[float]]:
     """Return N, and how fast pre-activations move."""
     sizes = np.linalg.norm(seeds, axis=1)
@@ -272,7 +279,7 @@ def work_of(graph: Graph, params: Mapping[str, ArrayLike], rows: int) -> Work:
     return Work(len(graph.layers), passes, pairs, norms + columns**3, units, sum(weights.values()))
 
 
-def step_seconds(work: Work, bits: Sequence[float] | np.ndarray) -> np.ndarray:
+def step_seconds(work: Work, bits: Sequence[float] | Float[np.ndarray, "steps"]) -> Float[np.ndarray, "steps"]:
     """Return about how long a verifier takes for steps of this work, with so many bits each.
 
     Every step is taken in float64, which bounds the growth; where that is not enough, once more in double-double or in
@@ -290,7 +297,7 @@ def step_seconds(work: Work, bits: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 def seconds_to_follow(
-    graph: Graph, params: Mapping[str, ArrayLike], rows: int, bits: Sequence[float] | np.ndarray
+    graph: Graph, params: Mapping[str, ArrayLike], rows: int, bits: Sequence[float] | Float[np.ndarray, "steps"]
 ) -> float:
     """Return about how long a verifier takes to follow steps on `rows` examples each, with so many bits at each.
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Float
 
 from wideproof.certificates.passes import Pass
 
 
-def gains_of(passed: Pass, weights: np.ndarray) -> list[np.ndarray]:
+def gains_of(passed: Pass, weights: Float[np.ndarray, "n c"]) -> list[Float[np.ndarray, "n p m"]]:
     """Return the cotangents of every node's pre-activation for `weights`, `n x c`, of the outputs: `n x p x m`."""
     return [np.einsum("nc,ncpm->npm", weights, passed.gain(k).mid) for k in range(len(passed.graph.layers))]
 
 
-def pull(passed: Pass, weights: np.ndarray, gains: Sequence[np.ndarray] | None = None) -> dict[str, np.ndarray]:
+def pull(
+    passed: Pass, weights: Float[np.ndarray, "n c"], gains: Sequence[Float[np.ndarray, "n _ _"]] | None = None
+) -> dict[str, np.ndarray]:
     r"""Return $J^\top w$ for each trained array, as a matrix; `gains` are those of `weights` where they are known.
 
     >>> from wideproof.certificates.passes import run
@@ -48,7 +51,7 @@ def pull(passed: Pass, weights: np.ndarray, gains: Sequence[np.ndarray] | None =
     return found
 
 
-def push(passed: Pass, direction: Mapping[str, np.ndarray]) -> np.ndarray:
+def push(passed: Pass, direction: Mapping[str, np.ndarray]) -> Float[np.ndarray, "n c"]:
     """Return the Jacobian's product with a direction of the trained arrays: `n x c`."""
     graph, found = passed.graph, np.zeros(passed.outputs.mid.shape)
     for name in graph.trained:
@@ -65,7 +68,7 @@ def push(passed: Pass, direction: Mapping[str, np.ndarray]) -> np.ndarray:
     return found
 
 
-def _read(passed: Pass) -> list[np.ndarray]:
+def _read(passed: Pass) -> list[Float[np.ndarray, "n features"]]:
     """Return what the read-out multiplies at each site: `n x features`."""
     values = [passed.values[k].mid for k in passed.graph.sites]
     return [value.swapaxes(1, 2).reshape(len(value), -1) for value in values]

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from wideproof.certificates.anchor import Anchor, gram, least_singular, weigher
 from wideproof.certificates.enclosure import UP, Ball, exact, inner, largest_eigenvalue, lengths, multiply
@@ -39,7 +40,11 @@ class Jumps:
     """What is known at an anchor with open pairs: everything that does not depend on the radius, once."""
 
     def __init__(
-        self, anchor: Anchor, params: Mapping[str, np.ndarray], x: np.ndarray, counts: np.ndarray | None
+        self,
+        anchor: Anchor,
+        params: Mapping[str, np.ndarray],
+        x: Float[np.ndarray, "n ..."],
+        counts: Int[np.ndarray, "n"] | None,
     ) -> None:
         self.graph, self.anchor, self.tracked = anchor.graph, anchor, anchor.level == "enclosed"
         self.passed: Pass = run(self.graph, params, np.asarray(x, np.float64), self.tracked)
@@ -54,11 +59,11 @@ class Jumps:
         self.inner = inner(trained).map(lambda a: a.repeat(anchor.outputs, axis=0).repeat(anchor.outputs, axis=1))
         self.sizes = np.abs(self.passed.b[0].mid[:, :, 0]) * node.scale * UP  # examples x outputs x units
 
-    def open(self, radius: float) -> np.ndarray:
+    def open(self, radius: float) -> Bool[np.ndarray, "n m"]:
         """Return which units can switch on which examples within `radius`: examples x units."""
         return ~(self.anchor.clearance[0][:, 0] > radius * self.far[:, None] * (1 + 1e-12))
 
-    def distance(self, open_: np.ndarray) -> float:
+    def distance(self, open_: Bool[np.ndarray, "n m"]) -> float:
         """Return D, how far apart two Jacobians can be that agree on all other pairs."""
         b = (self.sizes * open_[:, None]).reshape(-1, open_.shape[1])
         products = multiply(inner(exact(b, self.tracked)), Ball(self.inner.above, None))
@@ -67,7 +72,7 @@ class Jumps:
         v = np.abs(np.linalg.eigh(whole)[1][:, -1]) + 1e-9  # Collatz and Wielandt: any v > 0 gives a bound
         return math.sqrt(float((whole @ v / v).max())) * (1 + 1e-7 * self.tracked)
 
-    def ends(self, open_: np.ndarray) -> tuple[float, float]:
+    def ends(self, open_: Bool[np.ndarray, "n m"]) -> tuple[float, float]:
         """Return s and S of the Jacobian with the slope ½ on open pairs."""
         slope = np.where(open_, 0.5, self.passed.slopes[0].mid[:, 0])[:, None, None]
         g = multiply(self.passed.b[0], exact(np.broadcast_to(slope, self.passed.b[0].mid.shape), self.tracked))
@@ -79,9 +84,9 @@ class Jumps:
 def find_jumps(
     anchor: Anchor,
     params: Mapping[str, np.ndarray],
-    x: np.ndarray,
+    x: Float[np.ndarray, "n ..."],
     *,
-    counts: np.ndarray | None = None,
+    counts: Int[np.ndarray, "n"] | None = None,
     eta: float | None = None,
     epsilon: float = 1e-12,
     room: float = 0.0,

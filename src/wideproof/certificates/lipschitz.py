@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from wideproof.certificates.anchor import DENSE, Anchor
 from wideproof.certificates.enclosure import UP
@@ -25,16 +26,16 @@ from wideproof.networks import Graph, Read
 class Ball(NamedTuple):
     """Bounds over the ball, one row per example (a single row for the whole batch), one column per trained array."""
 
-    inputs: dict[Read, np.ndarray]  # norms of what matrices multiply
-    z: list[np.ndarray]  # |z - z0| <= z . t
-    x: dict[int, np.ndarray]
+    inputs: dict[Read, Float[np.ndarray, "n"]]  # norms of what matrices multiply
+    z: list[Float[np.ndarray, "n K"]]  # |z - z0| <= z . t
+    x: dict[int, Float[np.ndarray, "n K"]]
 
 
 class Tangent(NamedTuple):
     """Bounds of a direction's effect, with rows and columns as in `Ball`."""
 
-    z: Sequence[np.ndarray]  # |dz| <= z . t
-    x: Mapping[int, np.ndarray] | Sequence[np.ndarray]
+    z: Sequence[Float[np.ndarray, "n K"]]  # |dz| <= z . t
+    x: Mapping[int, Float[np.ndarray, "n K"]] | Sequence[Float[np.ndarray, "n K"]]
 
 
 class Lipschitz(NamedTuple):
@@ -67,7 +68,7 @@ def lipschitz(anchor: Anchor, radius: float) -> Lipschitz:
     return Lipschitz(*(np.min(found, axis=0) * _margin(anchor)).tolist())
 
 
-def batch_constants(anchor: Anchor, radius: float, parts: Sequence[np.ndarray]) -> np.ndarray:
+def batch_constants(anchor: Anchor, radius: float, parts: Sequence[Int[np.ndarray, "_"]]) -> Float[np.ndarray, "parts"]:
     r"""Bound $\Lambda$ of some examples' outputs alone on the ball of `radius`, for each part."""
     found = []
     for forms, _ in _ways(anchor, radius):
@@ -82,7 +83,7 @@ def _margin(anchor: Anchor) -> float:
     return UP + 1e-8 if anchor.level == "enclosed" else 1.0
 
 
-def _ways(anchor: Anchor, radius: float) -> list[tuple[np.ndarray, np.ndarray]]:
+def _ways(anchor: Anchor, radius: float) -> list[tuple[Float[np.ndarray, "n K K"], Float[np.ndarray, "K K"]]]:
     """The forms of every example and of all together, for each way to the tangents at the anchor."""
     each, whole = ball(anchor, radius, anchor.inputs), ball(anchor, radius, _together(anchor))
     at_most, hidden = backward(anchor, radius, each)
@@ -102,15 +103,15 @@ def _ways(anchor: Anchor, radius: float) -> list[tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-def _together(anchor: Anchor) -> dict[Read, np.ndarray]:
+def _together(anchor: Anchor) -> dict[Read, Float[np.ndarray, "1"]]:
     return {k: np.array([v]) for k, v in anchor.all_inputs.items()}
 
 
-def _most(each: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _most(each: Sequence[Float[np.ndarray, "n"]]) -> list[Float[np.ndarray, "1"]]:
     return [a.max(keepdims=True) for a in each]
 
 
-def ball(anchor: Anchor, radius: float, inputs: Mapping[Read, np.ndarray]) -> Ball:
+def ball(anchor: Anchor, radius: float, inputs: Mapping[Read, Float[np.ndarray, "n"]]) -> Ball:
     """Bound how far values are from those at the anchor; `inputs` are the norms there."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     still = np.zeros((len(next(iter(inputs.values()))), len(columns)))
@@ -128,7 +129,7 @@ def ball(anchor: Anchor, radius: float, inputs: Mapping[Read, np.ndarray]) -> Ba
     return Ball(seen, z, x)
 
 
-def _still(graph: Graph, still: np.ndarray) -> dict[int, np.ndarray]:
+def _still(graph: Graph, still: Float[np.ndarray, "n K"]) -> dict[int, Float[np.ndarray, "n K"]]:
     return {-1 - t: still for t in range(graph.times or 1)}
 
 
@@ -136,7 +137,9 @@ def _layer_by_layer(anchor: Anchor) -> Tangents:
     """Bound tangents at the anchor by the norms of the matrices."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
 
-    def run(inputs: Mapping[Read, np.ndarray], slopes: Sequence[np.ndarray]) -> tuple[tuple[np.ndarray, ...], ...]:
+    def run(
+        inputs: Mapping[Read, Float[np.ndarray, "n"]], slopes: Sequence[Float[np.ndarray, "n"]]
+    ) -> tuple[tuple[Float[np.ndarray, "n K"], ...], ...]:
         still = np.zeros((len(slopes[0]), len(columns)))
         x, z = _still(graph, still), []
         for k, node in enumerate(graph.layers):
@@ -155,8 +158,8 @@ def tangent(
     anchor: Anchor,
     radius: float,
     near: Ball,
-    slopes: Sequence[np.ndarray],
-    bends: Sequence[np.ndarray],
+    slopes: Sequence[Float[np.ndarray, "n"]],
+    bends: Sequence[Float[np.ndarray, "n"]],
     at: Tangent,
     capped: bool,
 ) -> Tangent:
@@ -185,7 +188,9 @@ def tangent(
     return Tangent(z, x)
 
 
-def backward(anchor: Anchor, radius: float, each: Ball) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def backward(
+    anchor: Anchor, radius: float, each: Ball
+) -> tuple[list[Float[np.ndarray, "n"]], list[Float[np.ndarray, "n"]]]:
     r"""Bound, for each node and example, the largest column of $b$ and the norm of $g$ over the ball."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     change = [np.zeros_like(each.z[0]) for _ in graph.layers]
@@ -212,7 +217,9 @@ def backward(anchor: Anchor, radius: float, each: Ball) -> tuple[list[np.ndarray
     return columns_of_b, g
 
 
-def _forms(anchor: Anchor, each: Tangent, columns_of_b: list[np.ndarray], g: list[np.ndarray]) -> np.ndarray:
+def _forms(
+    anchor: Anchor, each: Tangent, columns_of_b: list[Float[np.ndarray, "n"]], g: list[Float[np.ndarray, "n"]]
+) -> Float[np.ndarray, "n K K"]:
     """The quadratic form of every example: `n x K x K`."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     q = np.zeros((anchor.n, len(columns), len(columns)))
@@ -229,8 +236,12 @@ def _forms(anchor: Anchor, each: Tangent, columns_of_b: list[np.ndarray], g: lis
 
 
 def _batch_form(
-    anchor: Anchor, each: Tangent, whole: Tangent, columns_of_b: list[np.ndarray], g: list[np.ndarray]
-) -> np.ndarray:
+    anchor: Anchor,
+    each: Tangent,
+    whole: Tangent,
+    columns_of_b: list[Float[np.ndarray, "n"]],
+    g: list[Float[np.ndarray, "n"]],
+) -> Float[np.ndarray, "K K"]:
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     q = np.zeros((1, len(columns), len(columns)))
     for k, node in enumerate(graph.layers):
@@ -244,11 +255,11 @@ def _batch_form(
     return q[0]
 
 
-def _sites(anchor: Anchor, reached: Tangent) -> np.ndarray:
+def _sites(anchor: Anchor, reached: Tangent) -> Float[np.ndarray, "n K"]:
     return np.sqrt(sum(np.square(reached.x[k]) for k in anchor.graph.sites))
 
 
-def _cross(vectors: np.ndarray, column: int) -> np.ndarray:
+def _cross(vectors: Float[np.ndarray, "n K"], column: int) -> Float[np.ndarray, "n K K"]:
     """$e v^T + v e^T$ for every row v."""
     out = np.zeros((*vectors.shape, vectors.shape[1]))
     out[:, column, :] += vectors
@@ -256,15 +267,15 @@ def _cross(vectors: np.ndarray, column: int) -> np.ndarray:
     return out
 
 
-def _outer(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _outer(a: Float[np.ndarray, "n K"], b: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n K K"]:
     return a[:, :, None] * b[:, None, :]
 
 
-def _lengths(vectors: np.ndarray) -> np.ndarray:
+def _lengths(vectors: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n"]:
     return np.sqrt(np.square(vectors).sum(axis=1))
 
 
-def _top(q: np.ndarray) -> float:
+def _top(q: Float[np.ndarray, "K K"]) -> float:
     r"""Bound the largest eigenvalue of a nonnegative symmetric matrix by $\max_i (Qv)_i / v_i$, any $v > 0$."""
     size = float(q.max(initial=0.0))
     if size == 0:
@@ -275,7 +286,7 @@ def _top(q: np.ndarray) -> float:
     return min(bound, float(q.sum(axis=1).max())) if bound >= w[-1] else float(q.sum(axis=1).max())
 
 
-def _tops(forms: np.ndarray) -> list[float]:
+def _tops(forms: Float[np.ndarray, "n K K"]) -> list[float]:
     """Return the same for every matrix: one by one, or of very many at a time."""
     if len(forms) <= DENSE:
         return [_top(q) for q in forms]
@@ -314,7 +325,7 @@ def closest_to_a_kink(anchor: Anchor, radius: float) -> tuple[int, int, int, flo
     return k, i, j, float(anchor.clearance[k][i, p, j])
 
 
-def _sign_ratios(anchor: Anchor, radius: float) -> dict[int, np.ndarray]:
+def _sign_ratios(anchor: Anchor, radius: float) -> dict[int, Float[np.ndarray, "n p m"]]:
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
     each = ball(anchor, radius, anchor.inputs) if anchor.clearance else None
     ratios = {}

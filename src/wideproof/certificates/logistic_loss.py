@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from jaxtyping import Float
 
 from wideproof.certificates.staircase import Staircase, above, below
 
 
-def _psi(loss: np.ndarray, n: int) -> np.ndarray:
+def _psi(loss: Float[np.ndarray, "k"], n: int) -> Float[np.ndarray, "k"]:
     r"""A lower bound of $\|p\|$ by the mean logistic loss, $p_i = 1 - e^{-\ell_i}$ (Lemma 5)."""
     concave = (1 - math.exp(-1)) * np.minimum(1, math.sqrt(n) * loss)
     return np.maximum(concave, np.maximum(-np.expm1(-n * loss) / math.sqrt(n), -np.expm1(-loss)))

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
+from jaxtyping import Float
 
 from wideproof.certificates.devices import accelerated, on_device
 from wideproof.certificates.enclosure import TINY, UP, Ball, exact, gamma, scaled
@@ -88,7 +89,7 @@ def gram_of(parts: list[Factor], outputs: int) -> Whole:
     return Whole(mid, (off + rounding * size) * UP + TINY, (entry + rounding * largest) * UP + TINY)
 
 
-def _sizes(part: Factor, outputs: int) -> tuple[np.ndarray, np.ndarray, int]:
+def _sizes(part: Factor, outputs: int) -> tuple[Float[np.ndarray, "N"], Float[np.ndarray, "N"], int]:
     """P and Q, and the largest number of terms in an inner product."""
     b, d = np.linalg.norm(part.rows.mid, axis=1) * UP, part.rows.off
     if part.inputs is None:
@@ -99,7 +100,7 @@ def _sizes(part: Factor, outputs: int) -> tuple[np.ndarray, np.ndarray, int]:
     return (u + e) * (b + d), (e * (b + d) + (u + e) * d) * UP, terms
 
 
-def _by_blocks(parts: list[Factor], c: int) -> np.ndarray:
+def _by_blocks(parts: list[Factor], c: int) -> Float[np.ndarray, "N N"]:
     """Fill the lower triangle in blocks and mirror it."""
     n = len(parts[0].rows.mid) // (1 if parts[0].own else c)
     mid, step = np.empty((n * c, n * c)), max(1, BLOCK // c)
@@ -211,7 +212,7 @@ def largest(whole: Whole, tracked: bool = True) -> float:
     return (place.trace + whole.off) * MANY
 
 
-def _top(times: Callable[[np.ndarray], np.ndarray], n: int) -> float:
+def _top(times: Callable[[Float[np.ndarray, "N"]], Float[np.ndarray, "N"]], n: int) -> float:
     """Estimate the largest eigenvalue of a positive operator."""
     if n < 3:
         return float(np.linalg.eigvalsh(np.column_stack([times(e) for e in np.eye(n)]))[-1])
@@ -231,24 +232,26 @@ class Place:
         diagonal = np.asarray(mid.diagonal())
         self.trace, self.peak = float(np.abs(diagonal).sum()), float(np.abs(diagonal).max())
 
-    def times(self, v: np.ndarray) -> np.ndarray:
+    def times(self, v: Float[np.ndarray, "N *one"]) -> Float[np.ndarray, "N"]:
         """Return the matrix times a vector, to be estimated with."""
         return self.mid @ v.ravel() if self.host else np.asarray(_times(self.mid, v.ravel()))
 
-    def shifted(self, level: float, sign: int) -> np.ndarray:
+    def shifted(self, level: float, sign: int) -> Float[np.ndarray, "N N"]:
         """Return a copy of sign · G − level · I in Fortran's order."""
         work = np.multiply(self.mid.T, sign, order="F")
         work[np.diag_indices(self.n)] -= level
         return work
 
-    def solver(self, level: float = 0.0) -> Callable[[np.ndarray], np.ndarray] | None:
+    def solver(
+        self, level: float = 0.0
+    ) -> Callable[[Float[np.ndarray, "N *columns"]], Float[np.ndarray, "N *columns"]] | None:
         """Return solutions with a Cholesky factor of G − level · I, or `None` where there is none."""
         if self.host:
             work = self.shifted(level, 1)
             if not factor(work):
                 return None
 
-            def solve(v: np.ndarray) -> np.ndarray:
+            def solve(v: Float[np.ndarray, "N *columns"]) -> Float[np.ndarray, "N *columns"]:
                 half = scipy.linalg.solve_triangular(work, v, lower=True, check_finite=False)
                 return scipy.linalg.solve_triangular(work, half, lower=True, trans=1, check_finite=False)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Float
 
 from wideproof.certificates.anchor import gram
 from wideproof.certificates.jacobians import pull, push
@@ -24,15 +25,15 @@ class Nearest(NamedTuple):
     r"""A fit next to a start, $\theta_0 - z = J(z)^\top w$ to rounding; `normal` is w, a number per scored output."""
 
     params: dict[str, np.ndarray]
-    normal: np.ndarray
+    normal: Float[np.ndarray, "n ..."]
     residual: float
 
 
 def nearest(
     network: Network,
     params: Mapping[str, ArrayLike],
-    x: np.ndarray,
-    y: np.ndarray,
+    x: Float[np.ndarray, "n ..."],
+    y: Float[np.ndarray, "n ..."],
     *,
     start: Mapping[str, ArrayLike] | None = None,
     steps: int = 30,
@@ -80,7 +81,10 @@ def nearest(
 
 
 def pulled(
-    network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, weights: np.ndarray
+    network: Network,
+    params: Mapping[str, np.ndarray],
+    x: Float[np.ndarray, "n ..."],
+    weights: Float[np.ndarray, "n ..."],
 ) -> dict[str, np.ndarray]:
     """Return the transposed Jacobian's product with `weights`, one number per scored output."""
     passed = _passed(network, params, x)
@@ -88,5 +92,5 @@ def pulled(
     return {name: change.reshape(np.shape(params[name])) for name, change in back.items()}
 
 
-def _passed(network: Network, params: Mapping[str, np.ndarray], x: np.ndarray) -> Pass:
+def _passed(network: Network, params: Mapping[str, np.ndarray], x: Float[np.ndarray, "n ..."]) -> Pass:
     return run(network.graph.unrolled, params, np.asarray(x, np.float64), tracked=False)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from wideproof.certificates.anchor import Anchor
 from wideproof.certificates.attempt import Attempt, Obstacle
@@ -43,7 +44,7 @@ def contradiction(
     return Attempt(None, made, obstacle)
 
 
-def no_eigenvalue(anchor: Anchor, x: np.ndarray) -> Obstacle | None:
+def no_eigenvalue(anchor: Anchor, x: Float[np.ndarray, "n ..."]) -> Obstacle | None:
     """A Gram matrix that is not known to be positive definite."""
     if anchor.s > 0:
         return None

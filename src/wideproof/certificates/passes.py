@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float, Shaped
 
 from wideproof.certificates.enclosure import UP, Ball, activate, add, divided, exact, multiply, product, scaled
 from wideproof.networks import Graph, Read, Term
@@ -52,7 +53,7 @@ class Pass:
 def run(
     graph: Graph,
     params: Mapping[str, np.ndarray],
-    x: np.ndarray,
+    x: Float[np.ndarray, "n ..."],
     tracked: bool = True,
     omega: Mapping[str, float] | None = None,
     lean: bool = False,
@@ -74,14 +75,14 @@ def _work(graph: Graph, params: Mapping[str, np.ndarray], n: int) -> int:
 def _forward(
     graph: Graph,
     params: Mapping[str, np.ndarray],
-    x: np.ndarray,
+    x: Float[np.ndarray, "n ..."],
     tracked: bool,
     omega: Mapping[str, float],
     dtype: type,
 ) -> tuple[dict[Read, Ball], list[Ball], list[Ball], list[Ball], Ball]:
     """Run forward; ReLU networks in long double where that is cheap, since their errors are not smoothed on the way."""
 
-    def matrix(key: str) -> np.ndarray:
+    def matrix(key: str) -> Shaped[np.ndarray, "m fan_in"]:
         return graph.matrix(params, key).astype(dtype)
 
     seen = {-1 - t: exact(part.astype(dtype), tracked) for t, part in enumerate(graph.inputs(x))}
@@ -171,7 +172,7 @@ def _for_outputs(slope: Ball) -> Ball:
     return Ball(slope.mid[:, None], slope.rad[:, None], slope.off[:, None])
 
 
-def by_position(graph: Graph, params: Mapping[str, np.ndarray], positions: int) -> np.ndarray:
+def by_position(graph: Graph, params: Mapping[str, np.ndarray], positions: int) -> Float[np.ndarray, "c p m"]:
     """Return the read-out as `outputs x positions x units`."""
     read = graph.matrix(params, graph.read_out).reshape(graph.outputs, -1, positions)
     return np.ascontiguousarray(read.transpose(0, 2, 1))

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 from jax.typing import ArrayLike
+from jaxtyping import Float
 
 from wideproof.certificates.anchor import DENSE
 from wideproof.certificates.devices import accelerated
@@ -57,7 +58,12 @@ class Polished:
 
 
 def fit_read_out(
-    network: Network, params: Mapping[str, ArrayLike], x: np.ndarray, y: np.ndarray, *, steps: int = 4
+    network: Network,
+    params: Mapping[str, ArrayLike],
+    x: Float[np.ndarray, "n ..."],
+    y: Float[np.ndarray, "n ..."],
+    *,
+    steps: int = 4,
 ) -> Polished | None:
     r"""Take the shortest step of the read-out alone that fits all targets; `None` where it cannot.
 
@@ -106,7 +112,12 @@ def fit_read_out(
 
 @double
 def polish(
-    network: Network, params: Mapping[str, ArrayLike], x: np.ndarray, y: np.ndarray, *, steps: int = 60
+    network: Network,
+    params: Mapping[str, ArrayLike],
+    x: Float[np.ndarray, "n ..."],
+    y: Float[np.ndarray, "n ..."],
+    *,
+    steps: int = 60,
 ) -> Polished:
     """Take Gauss-Newton steps until the residual stops falling; each is damped until it reduces the residual.
 
@@ -173,8 +184,8 @@ class Regularized(NamedTuple):
 def regularized(
     network: Network,
     params: Mapping[str, np.ndarray],
-    x: np.ndarray,
-    y: np.ndarray,
+    x: Float[np.ndarray, "n ..."],
+    y: Float[np.ndarray, "n ..."],
     decay: float,
     centre: Mapping[str, np.ndarray],
 ) -> Regularized:
@@ -191,8 +202,8 @@ def regularized(
 def polish_ridge(
     network: Network,
     params: Mapping[str, ArrayLike],
-    x: np.ndarray,
-    y: np.ndarray,
+    x: Float[np.ndarray, "n ..."],
+    y: Float[np.ndarray, "n ..."],
     *,
     decay: float,
     centre: Mapping[str, ArrayLike] | None = None,
@@ -250,8 +261,11 @@ def polish_ridge(
 
 
 def _push(
-    network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, direction: Mapping[str, np.ndarray]
-) -> np.ndarray:
+    network: Network,
+    params: Mapping[str, np.ndarray],
+    x: Float[np.ndarray, "n ..."],
+    direction: Mapping[str, np.ndarray],
+) -> Float[np.ndarray, "n ..."]:
     """Return the Jacobian's product with a direction of the trained arrays."""
     given = {name: jnp.asarray(weight) for name, weight in params.items()}
 
@@ -262,7 +276,9 @@ def _push(
     return np.asarray(jax.jvp(outputs, (at,), ({name: jnp.asarray(u) for name, u in direction.items()},))[1])
 
 
-def _residual(network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _residual(
+    network: Network, params: Mapping[str, np.ndarray], x: Float[np.ndarray, "n ..."], y: Float[np.ndarray, "n ..."]
+) -> Float[np.ndarray, "n ..."]:
     outputs = np.asarray(network.scored(jnp.asarray(network(params, x))))
     return outputs - np.asarray(network.scored(jnp.asarray(y, jnp.float64)))
 
@@ -275,7 +291,7 @@ def _dampings(last: float, typical: float) -> list[float]:
     return [last * 10.0**k for k in range(-1, 8)]
 
 
-def solve(matrix: Any, r: np.ndarray, damping: float) -> np.ndarray | None:
+def solve(matrix: Any, r: Float[np.ndarray, "N"], damping: float) -> Float[np.ndarray, "N"] | None:
     """Solve a positive definite system, damped, where the matrix is; `None` where it is not."""
     if len(matrix) > DENSE or not isinstance(matrix, np.ndarray):
         solver = Place(matrix).solver(-damping)
@@ -289,7 +305,10 @@ def solve(matrix: Any, r: np.ndarray, damping: float) -> np.ndarray | None:
 
 
 def _pull(
-    network: Network, params: Mapping[str, np.ndarray], x: np.ndarray, weights: np.ndarray
+    network: Network,
+    params: Mapping[str, np.ndarray],
+    x: Float[np.ndarray, "n ..."],
+    weights: Float[np.ndarray, "n ..."],
 ) -> dict[str, np.ndarray]:
     """Return the transposed Jacobian's product with `weights`, one number per scored output."""
     return {name: np.asarray(g) for name, g in _pulled(network, dict(params), x, weights).items()}

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from wideproof.certificates.staircase import Staircase, above, below
 
@@ -64,9 +65,9 @@ class Descent:
         """How far from the anchor gradient descent can get."""
         return self.staircase.radii[-1]
 
-    def bound(self, step: int | np.ndarray) -> np.ndarray:
+    def bound(self, step: int | Int[np.ndarray, "*k"]) -> Float[np.ndarray, "*k"]:
         """Return the proven bound of the loss after so many steps."""
-        return 0.5 * np.square(self.rho * np.power(1 - self.rate, step))
+        return np.asarray(0.5 * np.square(self.rho * np.power(1 - self.rate, step)))
 
 
 def proof_ratio(rho: float, s: float, constant: float) -> float:

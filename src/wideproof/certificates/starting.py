@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int
 
 from wideproof.certificates import growth, lengths
 from wideproof.certificates.attempt import Attempt, Obstacle
@@ -36,7 +37,7 @@ MOST_ROWS = 2000
 MOST_WORK, STEP_WORK = 10**15, 10**6  # of a verifier: bits times (10^6 + rows times weights) summed over the steps
 
 
-def batches_of(run: Run) -> np.ndarray | None:
+def batches_of(run: Run) -> Int[np.ndarray, "steps batch"] | None:
     """Return the rows that every step of a run used, `steps x batch`; `None` for gradient descent.
 
     >>> from wideproof.data import Dataset
@@ -107,7 +108,7 @@ def lowers(run: Run) -> bool:
     return one and run.recipe.objective == Objective(LOGISTIC, "mean")
 
 
-def _lower(run: Run, batches: np.ndarray | None, options: Mapping[str, Any]) -> Attempt:
+def _lower(run: Run, batches: Int[np.ndarray, "steps batch"] | None, options: Mapping[str, Any]) -> Attempt:
     """Let Theorem 3 at the run's end begin at its start; or say why it does not hold there.
 
     After SGD gradient descent may have another step size; the same one is tried first.
@@ -234,7 +235,7 @@ def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
     return Attempt(None, made, None)
 
 
-def _method(run: Run, batches: np.ndarray | None) -> str:
+def _method(run: Run, batches: Int[np.ndarray, "steps batch"] | None) -> str:
     if batches is None:
         return f"gradient descent with step size {run.step_size:.4g}"
     return (
@@ -242,7 +243,7 @@ def _method(run: Run, batches: np.ndarray | None) -> str:
     )
 
 
-def _margin(outputs: np.ndarray, y: np.ndarray) -> float:
+def _margin(outputs: Float[np.ndarray, "n c"], y: Float[np.ndarray, "n c"]) -> float:
     if y.shape[1] == 1:
         return float((outputs * y).min())
     own = np.where(y > 0, outputs, 0).sum(axis=1)
@@ -271,7 +272,7 @@ def _require_followable(run: Run) -> None:
 
 
 def _start(
-    run: Run, batches: np.ndarray | None, distance: float, outputs: float = math.inf
+    run: Run, batches: Int[np.ndarray, "steps batch"] | None, distance: float, outputs: float = math.inf
 ) -> tuple[Start | None, Obstacle | None]:
     """Return the start with its hints, or what is in the way; outputs at the end may be off by `outputs`."""
     network, data = run.network, run.data

@@ -13,6 +13,7 @@ from itertools import product as pairs_of
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from wideproof.certificates.enclosure import (
     TINY,
@@ -52,7 +53,7 @@ def operator_norms(graph: Graph, matrices: Mapping[str, Ball], tracked: bool) ->
     return found
 
 
-def operator_norm(weight: np.ndarray, phi: Patches, tracked: bool) -> float:
+def operator_norm(weight: Float[np.ndarray, "m fan_in"], phi: Patches, tracked: bool) -> float:
     r"""Bound the norm of a convolution.
 
     It is a corner of the same convolution on a circle (a torus) of $P = p + \text{padding}$ positions, which the
@@ -86,10 +87,10 @@ class Tangents(NamedTuple):
     column of the read-out is zero. A piecewise linear layer needs no `z`, which is zero there.
     """
 
-    z: tuple[np.ndarray, ...]
-    x: tuple[np.ndarray, ...]
-    all_z: tuple[np.ndarray, ...]
-    all_x: tuple[np.ndarray, ...]
+    z: tuple[Float[np.ndarray, "n K"], ...]
+    x: tuple[Float[np.ndarray, "n K"], ...]
+    all_z: tuple[Float[np.ndarray, "1 K"], ...]
+    all_x: tuple[Float[np.ndarray, "1 K"], ...]
 
 
 def tangents_of(
@@ -97,7 +98,7 @@ def tangents_of(
     params: Mapping[str, np.ndarray],
     norms: Mapping[str, float],
     all_inputs: Mapping[Read, float],
-    roots: np.ndarray,
+    roots: Float[np.ndarray, "n"],
 ) -> Tangents:
     """Measure them; `norms` are those of the matrices, `all_inputs` those of all examples' inputs together.
 
@@ -125,7 +126,7 @@ def tangents_of(
 
 
 def _push(
-    passed: Pass, matrices: Mapping[str, np.ndarray], norms: Mapping[str, float], i: int, j: int
+    passed: Pass, matrices: Mapping[str, Float[np.ndarray, "m fan_in"]], norms: Mapping[str, float], i: int, j: int
 ) -> tuple[dict[int, Ball], dict[int, Ball]]:
     """Return the derivatives of all later z and x by $z_j$ of example i, one row for each pixel and unit of it."""
     graph, (p, m) = passed.graph, passed.z[j].mid.shape[1:]
@@ -145,12 +146,14 @@ def _push(
     return z, x
 
 
-def _through(x: Ball, t: Term, matrices: Mapping[str, np.ndarray], norms: Mapping[str, float]) -> Ball:
+def _through(
+    x: Ball, t: Term, matrices: Mapping[str, Float[np.ndarray, "m fan_in"]], norms: Mapping[str, float]
+) -> Ball:
     u = reading(x, t.map, 0)
     return u if t.weight is None else product(u, matrices[t.weight], norms[t.weight])
 
 
-def _root(inputs: list[Ball]) -> np.ndarray:
+def _root(inputs: list[Ball]) -> Float[np.ndarray, "u u"]:
     r"""Return a lower triangular R with $R R^\top \succeq \Phi$, and hardly more, for the columns of all inputs."""
     if not inputs:
         return np.zeros((0, 0))
@@ -163,7 +166,7 @@ def _root(inputs: list[Ball]) -> np.ndarray:
     return np.linalg.cholesky((gram.mid + gram.mid.T) / 2 + shift * np.eye(size))
 
 
-def _norms(parts: list[Ball], root: np.ndarray) -> tuple[float, float]:
+def _norms(parts: list[Ball], root: Float[np.ndarray, "u u"]) -> tuple[float, float]:
     r"""Return $\|A\|$ and $\|A (R \otimes I)\|$ A having one column for each unit at each place."""
     if not parts:
         return 0.0, 0.0

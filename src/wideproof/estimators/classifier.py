@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Shaped
 from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
@@ -19,7 +20,7 @@ from wideproof.estimators.regressor import Given, KernelEstimator, used_rows
 METHODS = ("ridge", "svc")
 
 
-def class_codes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def class_codes(y: Shaped[np.ndarray, "n"]) -> tuple[Shaped[np.ndarray, "classes"], Float[np.ndarray, "n c"]]:
     """Return the classes, and signs: one column for two classes, one column a class (against the rest) for more.
 
     >>> class_codes(np.array(["a", "b", "a"]))[1].tolist()
@@ -36,7 +37,7 @@ def class_codes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return classes, np.where(index[:, None] == np.arange(len(classes)), 1.0, -1.0)
 
 
-def from_scores(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def from_scores(classes: Shaped[np.ndarray, "classes"], scores: Float[np.ndarray, "n *c"]) -> Shaped[np.ndarray, "n"]:
     """Return the class of the largest score, or of the sign of a single one."""
     return classes[(scores > 0).astype(int) if scores.ndim == 1 else np.argmax(scores, axis=1)]
 
@@ -118,7 +119,7 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
         self.svc_.fit(self._limit_kernel()(self.X_fit_), labels, weight)
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Float[np.ndarray, "n *c"]:
         """Return one value for each example (two classes: positive for the second) or for each example and class."""
         x = self._prepared(X)
         kernel = self._limit_kernel()
@@ -127,7 +128,7 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
         scores = kernel.product(x, self.X_fit_, self.dual_coef_)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Shaped[np.ndarray, "n"]:
         """Return the classes of new inputs."""
         if self.method == "svc":
             x = self._prepared(X)

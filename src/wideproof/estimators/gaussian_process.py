@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from wideproof.estimators.limit_kernel import LimitKernel
@@ -68,7 +69,7 @@ class NTKKernel(Kernel):
         slope = sum(share * self._matrix(x, None, k * _STEP) for k, share in _STENCIL) / _STEP
         return matrix, np.asarray(slope)[:, :, None]
 
-    def diag(self, X: Any) -> np.ndarray:
+    def diag(self, X: Any) -> Float[np.ndarray, "n"]:
         """Return the diagonal of the matrix."""
         return self._limit_kernel().diagonal(self._prepared(np.atleast_2d(np.asarray(X, np.float64)), 0.0))
 
@@ -85,8 +86,10 @@ class NTKKernel(Kernel):
     def _limit_kernel(self) -> LimitKernel:
         return LimitKernel(self.network, self.depth, self.activation, self.kernel, self.fixed_layers)
 
-    def _prepared(self, x: np.ndarray, shift: float) -> np.ndarray:
+    def _prepared(self, x: Float[np.ndarray, "n d"], shift: float) -> Float[np.ndarray, "n p"]:
         return with_constant(x / (self.length_scale * math.exp(shift)), 1.0, self.unit)
 
-    def _matrix(self, x: np.ndarray, y: np.ndarray | None, shift: float) -> np.ndarray:
+    def _matrix(
+        self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"] | None, shift: float
+    ) -> Float[np.ndarray, "n _"]:
         return self._limit_kernel()(self._prepared(x, shift), None if y is None else self._prepared(y, shift))

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from wideproof.errors import InputError
 from wideproof.kernels import Pairs, Streamed, limit_gram, limit_pairs, nngp, product_between, stream
@@ -29,7 +30,7 @@ TILE = 2048
 SMALLEST = 32
 # A block of rows against all examples, while a product with the matrix is formed.
 BLOCK_BYTES = 256 << 20
-Tile = tuple[slice, np.ndarray]
+Tile = tuple[slice, Float[np.ndarray, "_ d"]]
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,9 @@ class LimitKernel:
             )
         return left
 
-    def __call__(self, x: np.ndarray, other: np.ndarray | None = None) -> np.ndarray:
+    def __call__(
+        self, x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"] | None = None
+    ) -> Float[np.ndarray, "n _"]:
         """Return the matrix of `x` with itself or with `other`, writable and in Fortran order."""
         if other is None:
             result = self.lower(x)
@@ -146,19 +149,21 @@ class LimitKernel:
         )  # fmt: skip
 
     @double
-    def streamed(self, x: np.ndarray, precision: str = "float64") -> Streamed:
+    def streamed(self, x: Float[np.ndarray, "n d"], precision: str = "float64") -> Streamed:
         """Return the matrix of `x` with itself as its products, without ever holding it."""
         kernel, state, (side,), _ = self.pairs(x, precision=precision)
         return stream(kernel, state, side)
 
-    def lower(self, x: np.ndarray) -> np.ndarray:
+    def lower(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n n"]:
         """Return the matrix of `x` with nothing of use above the tiles on the diagonal: half of the work."""
         result = np.zeros((len(x), len(x)), order="F")
         tiles = list(_tiles(x))
         self._fill(result, [(left, right) for k, left in enumerate(tiles) for right in tiles[: k + 1]])
         return result
 
-    def product(self, x: np.ndarray, other: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    def product(
+        self, x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"], vectors: Float[np.ndarray, "m c"]
+    ) -> Float[np.ndarray, "n c"]:
         """Return the matrix between `x` and `other` times `vectors`, without keeping the matrix."""
         if jax.default_backend() != "cpu":
             kernel, state, (left, right), _ = self.pairs(x, other)
@@ -168,7 +173,7 @@ class LimitKernel:
         blocks = [self(x[start : start + step], other) @ vectors for start in range(0, len(x), max(1, step))]
         return np.concatenate(blocks) if blocks else np.zeros((0, *vectors.shape[1:]))
 
-    def diagonal(self, x: np.ndarray) -> np.ndarray:
+    def diagonal(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
         """Return the kernel of every row with itself, which depends on a vector's norm alone."""
         if self.image_shape is not None:
             return np.concatenate([np.zeros(0), *(np.diag(self._block(part, None)) for _, part in _tiles(x))])
@@ -183,7 +188,7 @@ class LimitKernel:
         """Return rows as the images that they are, if they are."""
         return x if self.image_shape is None else x.reshape(len(x), *self.image_shape)
 
-    def _fill(self, result: np.ndarray, pairs: Sequence[tuple[Tile, Tile]]) -> None:
+    def _fill(self, result: Float[np.ndarray, "n m"], pairs: Sequence[tuple[Tile, Tile]]) -> None:
         """Compute the tiles of a matrix, `jobs` side by side; the first one of all alone, since it compiles."""
 
         def fill(pair: tuple[Tile, Tile]) -> None:
@@ -199,7 +204,7 @@ class LimitKernel:
             for _ in pool.map(fill, pairs[1:]):  # raises what went wrong
                 pass
 
-    def _block(self, x: np.ndarray, other: np.ndarray | None) -> np.ndarray:
+    def _block(self, x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"] | None) -> Float[np.ndarray, "n _"]:
         images = self.image_shape is not None
         filled = [_filled(side, images) for side in (x, other) if side is not None]
         network, sides = self.built(filled[0].shape[1]), [self._shaped(side) for side in filled]
@@ -207,13 +212,13 @@ class LimitKernel:
         return np.asarray(found.matrix)[: len(x), : len(x if other is None else other)]
 
 
-def _tiles(x: np.ndarray) -> Iterator[Tile]:
+def _tiles(x: Float[np.ndarray, "n d"]) -> Iterator[Tile]:
     for start in range(0, len(x), TILE):
         rows = slice(start, min(start + TILE, len(x)))
         yield rows, x[rows]
 
 
-def _filled(x: np.ndarray, images: bool) -> np.ndarray:
+def _filled(x: Float[np.ndarray, "n d"], images: bool) -> Float[np.ndarray, "_ _"]:
     rows, columns = _size(len(x), SMALLEST), x.shape[1] if images else _size(x.shape[1], 8)
     wide = np.pad(x, ((0, 0), (0, columns - x.shape[1])))
     return np.concatenate([wide, np.broadcast_to(wide[:1], (rows - len(x), columns))])

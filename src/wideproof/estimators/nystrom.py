@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Float, Int
 
 from wideproof.kernels import Columns
 from wideproof.precision import double
@@ -27,11 +27,11 @@ from wideproof.precision import double
 class Nystrom:
     r"""$\hat B = U S U^\top$ of low rank, and solutions with $\hat B + r I$."""
 
-    basis: np.ndarray
-    values: np.ndarray
+    basis: Float[np.ndarray, "n m"]
+    values: Float[np.ndarray, "m"]
 
     @staticmethod
-    def build(columns: np.ndarray, chosen: np.ndarray) -> Nystrom:
+    def build(columns: Float[np.ndarray, "n m"], chosen: Int[np.ndarray, "m"]) -> Nystrom:
         """Approximate from the `chosen` columns (Frangella, Tropp and Udell, 2021: a shift keeps it stable)."""
         corner = columns[chosen]
         shift = 4 * np.finfo(float).eps * max(float(np.trace(corner)), np.finfo(float).tiny)
@@ -45,7 +45,7 @@ class Nystrom:
         basis, roots, _ = scipy.linalg.svd(half, full_matrices=False, check_finite=False)
         return Nystrom(basis, np.maximum(np.square(roots) - shift, 0))
 
-    def solve(self, ridge: float, y: np.ndarray) -> np.ndarray:
+    def solve(self, ridge: float, y: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
         """Return the solution with this approximation in place of the matrix."""
         inside = self.basis.T @ y
         return (y - self.basis @ (inside * (self.values / (self.values + ridge))[:, None])) / ridge
@@ -68,15 +68,17 @@ class StreamedNystrom:
     """
 
     columns: Columns
-    root: np.ndarray
-    chosen: np.ndarray
+    root: Float[np.ndarray, "n"]
+    chosen: Int[np.ndarray, "m"]
     low: Array
     inner: Array
     ridge: float
 
     @staticmethod
     @double
-    def build(columns: Columns, chosen: np.ndarray, root: np.ndarray, ridge: float) -> StreamedNystrom:
+    def build(
+        columns: Columns, chosen: Int[np.ndarray, "m"], root: Float[np.ndarray, "n"], ridge: float
+    ) -> StreamedNystrom:
         r"""Take $\delta$ as the least that lets the corner be factored, from 4 units of the last place of its trace."""
         own = columns.matrix.everywhere(root[chosen])
         corner = _scaled(columns.corner(), own)
@@ -90,7 +92,7 @@ class StreamedNystrom:
             shift *= 10
 
     @double
-    def solve(self, ridge: float, y: np.ndarray) -> np.ndarray:
+    def solve(self, ridge: float, y: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
         """Return the solution with this approximation in place of the matrix; the ridge is the one it was made for."""
         if ridge != self.ridge:
             raise ValueError(f"this was built for the ridge {self.ridge}, got {ridge}")

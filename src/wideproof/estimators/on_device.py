@@ -186,7 +186,7 @@ class Factored(NamedTuple):
     n: int
 
     @double
-    def solve(self, y: np.ndarray) -> np.ndarray:
+    def solve(self, y: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
         """Return the solution for the columns of `y`."""
         return np.asarray(self.solve_there(jnp.asarray(y)))
 
@@ -202,7 +202,9 @@ def filled_up(x: Array, rows: int) -> Array:
 
 
 @double
-def factor(kernel: LimitKernel, x: np.ndarray, root: np.ndarray, ridge: float, tile: int = TILE) -> Factored:
+def factor(
+    kernel: LimitKernel, x: Float[np.ndarray, "n d"], root: Float[np.ndarray, "n"], ridge: float, tile: int = TILE
+) -> Factored:
     """Factor $W^{1/2} K W^{1/2} + r I$ where JAX's default device is.
 
     >>> x = np.random.default_rng(0).standard_normal((70, 3))
@@ -233,7 +235,13 @@ def _left_out(matrix: Matrix, y: Array, ridge: Array) -> tuple[Array, Array]:
 
 
 @double
-def left_out(matrix: Array, y: np.ndarray, weight: np.ndarray, others: np.ndarray, ridge: float) -> np.ndarray:
+def left_out(
+    matrix: Array,
+    y: Float[np.ndarray, "n c"],
+    weight: Float[np.ndarray, "n"],
+    others: Float[np.ndarray, "n c"],
+    ridge: float,
+) -> Float[np.ndarray, "n c"]:
     r"""Return the error of each example when it is left out, times $\sqrt{w}$: $[C W^{1/2} (y - \mu)]_i / C_{ii}$.
 
     `matrix` is $W^{1/2} K W^{1/2}$ on the device, `others` the mean $\mu_{-i}$ that is left out with the example. NaN
@@ -247,7 +255,7 @@ def left_out(matrix: Array, y: np.ndarray, weight: np.ndarray, others: np.ndarra
 
 
 @double
-def dressed(kernel: LimitKernel, x: np.ndarray, weight: np.ndarray) -> tuple[Array, float]:
+def dressed(kernel: LimitKernel, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, "n"]) -> tuple[Array, float]:
     """Return $W^{1/2} K W^{1/2}$ where JAX computes, and the mean of the diagonal of $K$."""
     matrix = kernel.there(x)
     level = float(jnp.trace(matrix)) / len(x)

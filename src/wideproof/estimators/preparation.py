@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from wideproof.errors import InputError
 
@@ -22,19 +23,21 @@ PREPARATIONS = ("sphere", "standardize", None)
 class Preparation:
     """A fitted preparation: what is subtracted, what is multiplied, the constant coordinate, whether norms become 1."""
 
-    mean: np.ndarray
-    factor: np.ndarray
+    mean: Float[np.ndarray, "d"]
+    factor: Float[np.ndarray, "d"]
     bias: float
     unit: bool
 
-    def __call__(self, x: np.ndarray) -> np.ndarray:
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
         """Prepare inputs, training inputs and new ones alike."""
         as_given = not self.mean.any() and (self.factor == 1).all()
         z = x if as_given else (x - self.mean) * self.factor  # copies of many images take time
         return with_constant(z, self.bias, self.unit)
 
 
-def fit_preparation(kind: str | None, bias: float, x: np.ndarray, weight: np.ndarray) -> Preparation:
+def fit_preparation(
+    kind: str | None, bias: float, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, "n"]
+) -> Preparation:
     """Take means and deviations from the training inputs, with weights; constant columns become 0.
 
     >>> ready = fit_preparation("sphere", 1.0, np.array([[1.0], [3.0]]), np.ones(2))
@@ -56,7 +59,7 @@ def fit_preparation(kind: str | None, bias: float, x: np.ndarray, weight: np.nda
     return Preparation(mean, factor, bias, kind == "sphere")
 
 
-def with_constant(z: np.ndarray, bias: float, unit: bool) -> np.ndarray:
+def with_constant(z: Float[np.ndarray, "n d"], bias: float, unit: bool) -> Float[np.ndarray, "n p"]:
     """Append a constant coordinate (unless 0) and divide by the norm (if asked); zeros stay zeros."""
     if bias:
         z = np.concatenate([z, np.full((len(z), 1), float(bias))], axis=1)

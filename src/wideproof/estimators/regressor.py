@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags, check_random_state
@@ -19,7 +20,9 @@ from wideproof.estimators.preparation import fit_preparation
 from wideproof.estimators.ridge import LeaveOneOut, Merged, choose, fit_ridge, merge
 
 
-def used_rows(estimator: Any, x: np.ndarray, sample_weight: Any) -> tuple[np.ndarray | slice, np.ndarray]:
+def used_rows(
+    estimator: Any, x: Float[np.ndarray, "n d"], sample_weight: Any
+) -> tuple[Bool[np.ndarray, "n"] | slice, Float[np.ndarray, "k"]]:
     """Return which examples have a positive weight, and the weights of those."""
     if sample_weight is None:
         return slice(None), np.ones(len(x))  # all of them, without a copy
@@ -35,9 +38,9 @@ def used_rows(estimator: Any, x: np.ndarray, sample_weight: Any) -> tuple[np.nda
 class Given(NamedTuple):
     """What is fitted: inputs and targets of positive weight, and whether the mean was taken off the targets."""
 
-    x: np.ndarray
-    targets: np.ndarray
-    weight: np.ndarray
+    x: Float[np.ndarray, "n d"]
+    targets: Float[np.ndarray, "n c"]
+    weight: Float[np.ndarray, "n"]
     centred: bool
 
 
@@ -134,7 +137,7 @@ class KernelEstimator(BaseEstimator):
         self.ridge_ = self._fit.ridge
         self.solver_, self.n_iter_, self.error_ = self._fit.solver, self._fit.iterations, self._fit.error
 
-    def _prepared(self, x: Any) -> np.ndarray:
+    def _prepared(self, x: Any) -> Float[np.ndarray, "n p"]:
         check_is_fitted(self)
         return self.preparation_(np.asarray(validate_data(self, x, reset=False, dtype=np.float64)))
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.linalg
+from jaxtyping import Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
 from wideproof.data import equal_rows
@@ -44,17 +45,17 @@ MOST_STEPS = 500
 class Merged:
     """Distinct inputs with weights and mean targets; `within`: the weighted squares lost, for each output."""
 
-    x: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    within: np.ndarray
+    x: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, "n c"]
+    weight: Float[np.ndarray, "n"]
+    within: Float[np.ndarray, "c"]
 
-    def take(self, rows: np.ndarray) -> Merged:
+    def take(self, rows: Int[np.ndarray, "m"]) -> Merged:
         """Return some of the inputs."""
         return Merged(self.x[rows], self.y[rows], self.weight[rows], self.within)
 
 
-def merge(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:
+def merge(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n c"], weight: Float[np.ndarray, "n"]) -> Merged:
     """Make one example of equal inputs, in the order of their first occurrence.
 
     >>> found = merge(np.array([[1.0], [2.0], [1.0]]), np.array([[0.0], [5.0], [3.0]]), np.array([1.0, 1.0, 2.0]))
@@ -74,8 +75,8 @@ def merge(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:
 class LeaveOneOut:
     """Mean squared errors of examples left out, for each ridge; in units of each output's variance."""
 
-    ridges: np.ndarray
-    errors: np.ndarray
+    ridges: Float[np.ndarray, "r"]
+    errors: Float[np.ndarray, "r"]
 
     @property
     def best(self) -> float:
@@ -84,7 +85,11 @@ class LeaveOneOut:
 
 
 def leave_one_out(
-    matrix: np.ndarray, y: np.ndarray, weight: np.ndarray, ridges: Sequence[float] | None, centred: bool = False
+    matrix: Float[np.ndarray, "n n"],
+    y: Float[np.ndarray, "n c"],
+    weight: Float[np.ndarray, "n"],
+    ridges: Sequence[float] | None,
+    centred: bool = False,
 ) -> LeaveOneOut:
     """Return the leave-one-out errors of ridge regression, by one eigendecomposition.
 
@@ -112,7 +117,7 @@ def leave_one_out(
     return LeaveOneOut(candidates, np.array(errors))
 
 
-def _means_of_others(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _means_of_others(y: Float[np.ndarray, "n c"], weight: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n c"]:
     """Return, for each example, the weighted mean of the targets of the others; 0 where there are none."""
     rest = weight.sum() - weight if len(weight) > 1 else np.ones(1)
     return (weight @ y - weight[:, None] * y) / rest[:, None]
@@ -122,18 +127,18 @@ def _means_of_others(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
 class Fit:
     """A fitted function: inputs, coefficients, ridge, and for Cholesky the factor that gives deviations."""
 
-    x: np.ndarray
-    dual: np.ndarray
+    x: Float[np.ndarray, "n d"]
+    dual: Float[np.ndarray, "n c"]
     ridge: float
     solver: str
     iterations: int
     error: float
-    amplitude: np.ndarray
+    amplitude: Float[np.ndarray, "c"]
     loo: LeaveOneOut | None
-    root_weight: np.ndarray
-    factor: np.ndarray | on_device.Factored | None
+    root_weight: Float[np.ndarray, "n"]
+    factor: Float[np.ndarray, "n n"] | on_device.Factored | None
 
-    def variance(self, kernel: LimitKernel, x: np.ndarray) -> np.ndarray:
+    def variance(self, kernel: LimitKernel, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m"]:
         """Return the variance at new inputs, of the Gaussian process with this covariance and noise `ridge`."""
         if self.factor is None:
             raise InputError(f"deviations need the factor of the matrix: fit with solver='cholesky', not {self.solver}")
@@ -215,7 +220,7 @@ def choose(
     centred: bool,
     rng: np.random.RandomState,
     there: bool,
-) -> tuple[float, LeaveOneOut | None, np.ndarray | None]:
+) -> tuple[float, LeaveOneOut | None, Float[np.ndarray, "n n"] | None]:
     """Return the ridge, the errors it was chosen by, and the matrix that this took."""
     grid = None if isinstance(ridge, str) else np.asarray(ridge, float)
     if (grid is None and ridge != "loo") or (grid is not None and not (np.isfinite(grid).all() and (grid >= 0).all())):
@@ -233,7 +238,7 @@ def choose(
 
 
 def _choose_there(
-    kernel: LimitKernel, some: Merged, grid: np.ndarray | None, centred: bool
+    kernel: LimitKernel, some: Merged, grid: Float[np.ndarray, "r"] | None, centred: bool
 ) -> tuple[float, LeaveOneOut, None]:
     """Choose the ridge where the matrix is: of given ones the best, else by a search over `GRID`."""
     matrix, level = on_device.dressed(kernel, some.x, some.weight)

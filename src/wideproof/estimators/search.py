@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -80,7 +81,7 @@ class KernelSearch(MetaEstimatorMixin, BaseEstimator):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Shaped[np.ndarray, "n *c"]:
         """Predict with the best one."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
@@ -124,7 +125,7 @@ class NTKClassifierCV(ClassifierMixin, KernelSearch):
         self.classes_ = self.best_estimator_.classes_
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Float[np.ndarray, "n *c"]:
         """Return the scores of the best one."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)

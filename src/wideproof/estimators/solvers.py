@@ -20,24 +20,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.linalg
+from jaxtyping import Float
 
 from wideproof.errors import InputError
 from wideproof.kernels import cholesky
 
-Product = Callable[[np.ndarray], np.ndarray]
+Product = Callable[[Float[np.ndarray, "n c"]], Float[np.ndarray, "n c"]]
 # A correction in float32 is sought to this share of the residual it corrects.
 ROUGH_GAIN = 1e-3
 MOST_ROUGH = 20  # steps in float32 before float64 looks at what they have brought
 
 
+@runtime_checkable
 class Approximation(Protocol):
     """What approximates the matrix from below, and can be solved with."""
 
-    def solve(self, ridge: float, y: np.ndarray) -> np.ndarray:
+    def solve(self, ridge: float, y: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
         """Return the solution with the approximation plus the ridge."""
         ...
 
@@ -45,12 +47,14 @@ class Approximation(Protocol):
 class Solved(NamedTuple):
     """A solution, how many iterations it took, and the bound on predictions divided by the root of k(x, x)."""
 
-    beta: np.ndarray
+    beta: Float[np.ndarray, "n c"]
     iterations: int
     error: float
 
 
-def solve_cholesky(matrix: np.ndarray, ridge: float, y: np.ndarray) -> np.ndarray:
+def solve_cholesky(
+    matrix: Float[np.ndarray, "n n"], ridge: float, y: Float[np.ndarray, "n c"]
+) -> Float[np.ndarray, "n c"]:
     """Replace a symmetric `matrix` by the factor of `matrix + ridge I`, and return the solution for `y`."""
     np.einsum("ii->i", matrix)[:] += ridge
     if not cholesky.factor(matrix):
@@ -78,12 +82,12 @@ class Iterate:
         Whether steps are taken in float32.
     """
 
-    beta: np.ndarray
-    residual: np.ndarray
-    correction: np.ndarray
-    inner: np.ndarray
-    direction: np.ndarray
-    size: np.ndarray
+    beta: Float[np.ndarray, "n c"]
+    residual: Float[np.ndarray, "n c"]
+    correction: Float[np.ndarray, "n c"]
+    inner: Float[np.ndarray, "n c"]
+    direction: Float[np.ndarray, "n c"]
+    size: Float[np.ndarray, "c"]
     step: int = 0
     since: int = 0
     rough: bool = False
@@ -116,12 +120,12 @@ class ConjugateGradients:
     most: int
     rough: Product | None = None
 
-    def begin(self, y: np.ndarray) -> Iterate:
+    def begin(self, y: Float[np.ndarray, "n c"]) -> Iterate:
         """Return the Nyström answer and its residual."""
         beta = self.approximation.solve(self.ridge, y)
         return self._refreshed(y, beta, 0, self.rough is not None)
 
-    def iterates(self, y: np.ndarray, start: Iterate | None = None) -> Iterator[Iterate]:
+    def iterates(self, y: Float[np.ndarray, "n c"], start: Iterate | None = None) -> Iterator[Iterate]:
         """Yield where the solve stands after each step; the last one has a residual computed in float64."""
         here = self.begin(y) if start is None else start
         wanted = self.tolerance * np.linalg.norm(y, axis=0)
@@ -133,18 +137,18 @@ class ConjugateGradients:
             here = self._refresh(y, here) if done or self._enough(here, wanted) else self._step(here)
             yield here
 
-    def solve(self, y: np.ndarray, start: Iterate | None = None) -> Iterate:
+    def solve(self, y: Float[np.ndarray, "n c"], start: Iterate | None = None) -> Iterate:
         """Return where `iterates` ends."""
         *_, last = self.iterates(y, start)
         return last
 
-    def error(self, residual: np.ndarray) -> float:
+    def error(self, residual: Float[np.ndarray, "n c"]) -> float:
         r"""Return the bound on predictions divided by $\sqrt{k(x, x)}$, the largest of all columns."""
         plain = np.linalg.norm(residual, axis=0) / (2 * math.sqrt(self.ridge))
         inside = np.einsum("ij,ij->j", residual, self.approximation.solve(self.ridge, residual))
         return float(np.minimum(plain, np.sqrt(np.maximum(inside, 0))).max())
 
-    def _enough(self, here: Iterate, wanted: np.ndarray) -> bool:
+    def _enough(self, here: Iterate, wanted: Float[np.ndarray, "c"]) -> bool:
         goal = wanted
         if here.rough:
             if here.since >= MOST_ROUGH:
@@ -165,7 +169,7 @@ class ConjugateGradients:
             np.where(current > 0, current, 1.0), here.step + 1, here.since + 1, here.rough,
         )  # fmt: skip
 
-    def _refresh(self, y: np.ndarray, here: Iterate) -> Iterate:
+    def _refresh(self, y: Float[np.ndarray, "n c"], here: Iterate) -> Iterate:
         """Add the correction and compute the residual anew: the recursion's own drifts."""
         found = self._refreshed(y, here.beta + here.correction, here.step, here.rough)
         before, after = (float(np.linalg.norm(r)) for r in (here.residual, found.residual))
@@ -173,7 +177,9 @@ class ConjugateGradients:
             return found
         return self._refreshed(y, here.beta if after > before else found.beta, here.step, False)
 
-    def _refreshed(self, y: np.ndarray, beta: np.ndarray, step: int, rough: bool) -> Iterate:
+    def _refreshed(
+        self, y: Float[np.ndarray, "n c"], beta: Float[np.ndarray, "n c"], step: int, rough: bool
+    ) -> Iterate:
         residual = y - self.product(beta) - self.ridge * beta
         nothing = np.zeros_like(y)
         return Iterate(beta, residual, nothing, residual, nothing, np.ones(y.shape[1]), step, 0, rough)

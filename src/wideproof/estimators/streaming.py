@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import jax
 import numpy as np
+from jaxtyping import Float, Int
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -32,10 +33,10 @@ def default_rank(n: int, gpu: bool = False) -> int:
 
 def solve_streamed(
     kernel: LimitKernel,
-    x: np.ndarray,
-    root: np.ndarray,
-    y: np.ndarray,
-    marks: np.ndarray,
+    x: Float[np.ndarray, "n d"],
+    root: Float[np.ndarray, "n"],
+    y: Float[np.ndarray, "n c"],
+    marks: Int[np.ndarray, "m"],
     ridge: float,
     tolerance: float,
     most: int,
@@ -71,7 +72,7 @@ def solve_streamed(
         approximation = StreamedNystrom.build(whole.columns(marks), marks, root, ridge)
     with _shown(tolerance * float(np.linalg.norm(y)), verbose) as (say, share):
 
-        def through(matrix: Streamed, v: np.ndarray) -> np.ndarray:
+        def through(matrix: Streamed, v: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
             return wide * matrix.product(wide * v, share)
 
         solver = ConjugateGradients(

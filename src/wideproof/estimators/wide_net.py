@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
@@ -62,7 +63,7 @@ class WideNet(BaseEstimator):
         self.precision = precision
         self.random_state = random_state
 
-    def _train(self, x: np.ndarray, y: np.ndarray, task: Task) -> None:
+    def _train(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n c"], task: Task) -> None:
         """Train on targets `n x outputs` and set what training leaves behind."""
         recipe = self._recipe(len(x))
         if self.certify and (self.loss != "squared" or self.precision != "float64"):
@@ -101,7 +102,7 @@ class WideNet(BaseEstimator):
             options["activation"] = self.activation
         return options
 
-    def _outputs(self, x: Any) -> np.ndarray:
+    def _outputs(self, x: Any) -> Float[np.ndarray, "n *out"]:
         check_is_fitted(self)
         prepared = self.preparation_(np.asarray(validate_data(self, x, reset=False, dtype=np.float64)))
         network = from_config(self.network_)
@@ -158,7 +159,7 @@ class WideNetRegressor(RegressorMixin, WideNet):
         self._vector = np.ndim(y) == 1
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Float[np.ndarray, "n *c"]:
         """Return the trained network's outputs, in the units of the targets."""
         outputs = self._outputs(X)
         found = outputs.reshape(len(outputs), -1) * self.target_scale_ + self.target_mean_
@@ -192,11 +193,11 @@ class WideNetClassifier(ClassifierMixin, WideNet):
         self._train(X, codes, "binary" if len(self.classes_) == 2 else "multiclass")
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Float[np.ndarray, "n *c"]:
         """Return the trained network's outputs: positive for the second of two classes, or one for each class."""
         return self._outputs(X)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Shaped[np.ndarray, "n"]:
         """Return the classes of new inputs."""
         scores = self.decision_function(X)
         return from_scores(self.classes_, scores)

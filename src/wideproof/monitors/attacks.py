@@ -8,6 +8,7 @@ units where the bound allows $m^{2/3}$. Each function here returns one $W'$ of t
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from wideproof.monitors.norms import spectral_norm
@@ -17,7 +18,7 @@ MARGIN = 1e-6  # how far past zero a flipped unit is pushed, relative
 PUSHES = (1.5, 2.0, 3.0, 4.0)  # how far the remainder attack pushes its units, as multiples of their value
 
 
-def isolated(seen: Unrolled, sample: int, time: int) -> np.ndarray:
+def isolated(seen: Unrolled, sample: int, time: int) -> Float[np.ndarray, "m"]:
     r"""Return the part of $h_{i,\ell}$ orthogonal to all states of earlier times and to the other samples' at $\ell$.
 
     A matrix $u v^\top$ with this direction $v$ changes nothing before time $\ell + 1$, and there only the sample $i$.
@@ -31,7 +32,7 @@ def isolated(seen: Unrolled, sample: int, time: int) -> np.ndarray:
     return h
 
 
-def flip_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 2) -> np.ndarray:
+def flip_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 2) -> Float[np.ndarray, "m m"]:
     r"""Flip as many units as possible at one time: move the smallest pre-activations just past zero.
 
     With $v$ the isolated part of $h_{i,\ell-1}$ and $r$ its length, $W' = u \bar v^\top$ moves $g_{i,\ell}$ by $r u$.
@@ -60,7 +61,7 @@ def flip_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 2) -
     return np.outer(u, v / r)
 
 
-def push_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 2) -> np.ndarray:
+def push_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 2) -> Float[np.ndarray, "m m"]:
     r"""Spend everything on the one unit that is closest to zero: $\|D' g\|$ becomes as large as one flip makes it."""
     v = isolated(seen, sample, time - 1)
     g = seen.g[sample, time - 1]
@@ -70,7 +71,7 @@ def push_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 2) -
     return np.outer(u, v / np.linalg.norm(v))
 
 
-def polar_attack(seen: Unrolled, radius: float, sample: int = 0, rounds: int = 12) -> np.ndarray:
+def polar_attack(seen: Unrolled, radius: float, sample: int = 0, rounds: int = 12) -> Float[np.ndarray, "m m"]:
     r"""Move the last hidden state as far as possible, to first order.
 
     $h'_L \approx \sum_a J_a W' h_a$ with $J_a = D_L W \cdots W D_{a+1}$. For a unit vector $p$ the best $W'$ is
@@ -92,7 +93,7 @@ def polar_attack(seen: Unrolled, radius: float, sample: int = 0, rounds: int = 1
     return size * (left @ core) @ right[0].T
 
 
-def _pulled(seen: Unrolled, sample: int, p: np.ndarray) -> np.ndarray:
+def _pulled(seen: Unrolled, sample: int, p: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m l"]:
     r"""Return the columns $J_a^\top p$, $a = 1..L-1$."""
     columns = np.empty((seen.width, seen.length - 1))
     y = seen.mask[sample, -1] * p
@@ -102,14 +103,16 @@ def _pulled(seen: Unrolled, sample: int, p: np.ndarray) -> np.ndarray:
     return columns
 
 
-def _polar(columns: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _polar(
+    columns: Float[np.ndarray, "m l"], r: Float[np.ndarray, "l l"]
+) -> tuple[Float[np.ndarray, "m l"], Float[np.ndarray, "l l"]]:
     r"""Return $Q$ and $O$ with $Q O Q_2^\top$ the orthogonal factor of $C R^\top Q_2^\top$."""
     q, upper = np.linalg.qr(columns)
     u, _, vt = np.linalg.svd(upper @ r.T)
     return q, u @ vt
 
 
-def remainder_attack(seen: Unrolled, losses: ArrayLike, radius: float) -> np.ndarray:
+def remainder_attack(seen: Unrolled, losses: ArrayLike, radius: float) -> Float[np.ndarray, "m m"]:
     r"""Make the objective exceed its linear part by as much as possible, through flips at the last time.
 
     At the sample with the largest last loss, units are pushed past zero to $(1 - \kappa) g_k$ where
@@ -135,7 +138,7 @@ def remainder_attack(seen: Unrolled, losses: ArrayLike, radius: float) -> np.nda
     return np.outer(found, v / r)
 
 
-def _affordable(order: np.ndarray, costs: np.ndarray, budget: float) -> list[int]:
+def _affordable(order: Int[np.ndarray, "k"], costs: Float[np.ndarray, "m"], budget: float) -> list[int]:
     """Take units in order, leaving out those that what is left cannot pay."""
     taken = []
     for k in order:
@@ -145,7 +148,7 @@ def _affordable(order: np.ndarray, costs: np.ndarray, budget: float) -> list[int
     return taken
 
 
-def backward_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 2) -> np.ndarray:
+def backward_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 2) -> Float[np.ndarray, "m m"]:
     r"""Return $\tfrac{\tau_0}{\sqrt m}\, \bar b\, \bar h_{i,\ell-1}^\top$, the direction that the outputs see best.
 
     $b$ is the first row of $B D_L W \cdots W D_\ell$. It moves backward products by an amount that does not fall with
@@ -156,12 +159,12 @@ def backward_attack(seen: Unrolled, radius: float, sample: int = 0, time: int = 
     return radius / np.sqrt(seen.width) * np.outer(b / np.linalg.norm(b), h / np.linalg.norm(h))
 
 
-def gaussian_attack(width: int, radius: float, rng: np.random.Generator) -> np.ndarray:
+def gaussian_attack(width: int, radius: float, rng: np.random.Generator) -> Float[np.ndarray, "m m"]:
     r"""Return independent entries $N(0, \tau_0^2 / (4 m^2))$, whose spectral norm is near $\tau_0 / \sqrt m$."""
     return radius / (2 * width) * rng.standard_normal((width, width))
 
 
-def trajectory_attack(change: ArrayLike, radius: float) -> np.ndarray:
+def trajectory_attack(change: ArrayLike, radius: float) -> Float[np.ndarray, "m m"]:
     r"""Return the direction in which training moved, $W^{(t)} - W^{(0)}$, at spectral norm $\tau_0 / \sqrt m$.
 
     Examples
@@ -173,7 +176,9 @@ def trajectory_attack(change: ArrayLike, radius: float) -> np.ndarray:
     return radius / np.sqrt(len(moved)) / spectral_norm(moved) * moved
 
 
-def sparse_attack(direction: ArrayLike, count: int, radius: float, rng: np.random.Generator) -> np.ndarray:
+def sparse_attack(
+    direction: ArrayLike, count: int, radius: float, rng: np.random.Generator
+) -> Float[np.ndarray, "m m"]:
     r"""Return $y z^\top$: $z$ the unit `direction`, $y$ `count` entries $\pm \tau_0 / \sqrt m$ at random places."""
     z = np.asarray(direction, float)
     y = np.zeros_like(z)
@@ -181,7 +186,7 @@ def sparse_attack(direction: ArrayLike, count: int, radius: float, rng: np.rando
     return np.outer(y, z / np.linalg.norm(z))
 
 
-def aligned_attack(row: ArrayLike, direction: ArrayLike, count: int, radius: float) -> np.ndarray:
+def aligned_attack(row: ArrayLike, direction: ArrayLike, count: int, radius: float) -> Float[np.ndarray, "m m"]:
     r"""Return $y z^\top$ with the places and signs of `count` entries that make $\langle row, y \rangle$ largest."""
     weights, z = np.asarray(row, float), np.asarray(direction, float)
     y = np.zeros_like(z)

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from wideproof.monitors.residual import Pass
 
 ENUMERATED = 12  # up to 2^12 sign vectors are enumerated
 
 
-def layer_grams(seen: Pass) -> np.ndarray:
+def layer_grams(seen: Pass) -> Float[np.ndarray, "layers n n"]:
     r"""Return $K_l[i, j] = \langle \nabla_{W_l} f(x_i), \nabla_{W_l} f(x_j) \rangle$, `(L + 1, n, n)`."""
     parts = [(seen.x(k - 1) @ seen.x(k - 1).T) * (seen.b(k) @ seen.b(k).T) for k in seen.steps]
     return np.stack([seen.scale(k) ** 2 * part for k, part in zip(seen.steps, parts, strict=True)])
@@ -32,7 +33,7 @@ class LinearTerm(NamedTuple):
     trace_bound: float
 
 
-def linear_term(grams: np.ndarray, radius: float, draws: int = 4096, seed: int = 0) -> LinearTerm:
+def linear_term(grams: Float[np.ndarray, "layers n n"], radius: float, draws: int = 4096, seed: int = 0) -> LinearTerm:
     r"""Return $I_2 = \frac\tau n \sum_l \mathbb E_\xi \sqrt{\xi^\top K_l \xi}$: the supremum over the product of balls.
 
     A linear function is largest on each ball by itself, so this is no estimate but the value; the mean over signs is

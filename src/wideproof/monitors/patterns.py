@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Bool, Int
 from numpy.typing import ArrayLike
 
 
-def active(values: ArrayLike, at_zero: bool = False) -> np.ndarray:
+def active(values: ArrayLike, at_zero: bool = False) -> Bool[np.ndarray, "*examples m"]:
     r"""Return the mask $1\{z > 0\}$, or $1\{z \ge 0\}$ where the paper counts zero as active.
 
     Parameters
@@ -20,7 +21,7 @@ def active(values: ArrayLike, at_zero: bool = False) -> np.ndarray:
     return z >= 0 if at_zero else z > 0
 
 
-def flips(mask: ArrayLike, other: ArrayLike) -> np.ndarray:
+def flips(mask: ArrayLike, other: ArrayLike) -> Int[np.ndarray, "*examples"]:
     """Return how many units differ between two patterns, for every example (the last axis is summed).
 
     Parameters
@@ -47,7 +48,7 @@ def union_of_flips(mask: ArrayLike, other: ArrayLike) -> int:
     return int((np.asarray(mask) != np.asarray(other)).any(axis=0).sum())
 
 
-def small_values(values: ArrayLike, beta: ArrayLike) -> np.ndarray:
+def small_values(values: ArrayLike, beta: ArrayLike) -> Int[np.ndarray, "..."]:
     r"""Return the number of units with $|z| \le \beta$ for every example and every $\beta$: shape `(*examples, *beta)`.
 
     Sorted once, so that many thresholds cost as much as one.

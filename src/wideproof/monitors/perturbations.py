@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from wideproof.monitors.norms import spectral_norm
@@ -54,7 +55,7 @@ def along(params: Weights, directions: Weights, tau: float) -> dict:
 
 def adversarial(
     params: Weights, layer: int, x: ArrayLike, tau: float, excess: float = 1e-6
-) -> tuple[dict[str, np.ndarray], int]:
+) -> tuple[dict[str, Float[np.ndarray, "_ _"]], int]:
     r"""Turn over as many units of one layer as a move of spectral norm $\tau$ can, on one input `x` of that layer.
 
     $W_l \leftarrow W_l + x p^\top$ with $p_j = -(1+\epsilon) \langle w_{l,j}, x\rangle / \|x\|^2$ on the $s$ units of

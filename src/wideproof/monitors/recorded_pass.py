@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from wideproof.networks import Network, linearize
 from wideproof.precision import double
@@ -36,11 +36,11 @@ class Trace:
         the output itself for networks with one.
     """
 
-    outputs: np.ndarray
-    features: list[np.ndarray]
-    inputs: dict[str, list[np.ndarray]]
-    values: dict[str, list[np.ndarray]]
-    cotangents: dict[str, list[np.ndarray]]
+    outputs: Float[np.ndarray, "n *out"]
+    features: list[Float[np.ndarray, "n ..."]]
+    inputs: dict[str, list[Float[np.ndarray, "n ..."]]]
+    values: dict[str, list[Float[np.ndarray, "n ..."]]]
+    cotangents: dict[str, list[Float[np.ndarray, "n ..."]]]
 
 
 @double

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from wideproof.monitors.norms import operator_norm
@@ -36,13 +37,13 @@ class Unrolled:
         The diagonals of $D_{i,\ell}$ as booleans; zero counts as active.
     """
 
-    W: np.ndarray
-    A: np.ndarray
-    B: np.ndarray
-    x: np.ndarray
-    g: np.ndarray
-    h: np.ndarray
-    mask: np.ndarray
+    W: Float[np.ndarray, "m m"]
+    A: Float[np.ndarray, "m dx"]
+    B: Float[np.ndarray, "d m"]
+    x: Float[np.ndarray, "n L dx"]
+    g: Float[np.ndarray, "n L m"]
+    h: Float[np.ndarray, "n L m"]
+    mask: Bool[np.ndarray, "n L m"]
 
     @property
     def n(self) -> int:
@@ -60,25 +61,29 @@ class Unrolled:
         return self.h.shape[2]
 
     @property
-    def outputs(self) -> np.ndarray:
+    def outputs(self) -> Float[np.ndarray, "n L d"]:
         r"""The outputs $B h_{i,\ell}$, `(n, L, d)`."""
         return self.h @ self.B.T
 
-    def product(self, i: int, low: int, high: int, vectors: np.ndarray) -> np.ndarray:
+    def product(
+        self, i: int, low: int, high: int, vectors: Float[np.ndarray, "m *columns"]
+    ) -> Float[np.ndarray, "m *columns"]:
         r"""Return $D_{i,high} W \cdots D_{i,low} W z$ for the columns $z$; nothing is applied when `high < low`."""
         z = np.asarray(vectors, float)
         for time in range(low, high + 1):
             z = (self.mask[i, time - 1] * (self.W @ z).T).T
         return z
 
-    def adjoint(self, i: int, low: int, high: int, vectors: np.ndarray) -> np.ndarray:
+    def adjoint(
+        self, i: int, low: int, high: int, vectors: Float[np.ndarray, "m *columns"]
+    ) -> Float[np.ndarray, "m *columns"]:
         r"""Return $(D_{i,high} W \cdots D_{i,low} W)^\top y$ for the columns $y$."""
         y = np.asarray(vectors, float)
         for time in range(high, low - 1, -1):
             y = self.W.T @ (self.mask[i, time - 1] * y.T).T
         return y
 
-    def matrix(self, i: int, low: int, high: int) -> np.ndarray:
+    def matrix(self, i: int, low: int, high: int) -> Float[np.ndarray, "m m"]:
         r"""Return the dense $D_{i,high} W \cdots D_{i,low} W$, the identity when `high < low`."""
         found = np.eye(self.width) if high < low else self.mask[i, low - 1][:, None] * self.W
         return self.product(i, low + 1, high, found)
@@ -86,20 +91,20 @@ class Unrolled:
     def product_norm(self, i: int, low: int, high: int, extra: bool = False) -> float:
         r"""Return $\|D_{i,high} W \cdots D_{i,low} W\|_2$ by Lanczos iteration; `extra` puts a $W$ on the left."""
 
-        def apply(v: np.ndarray) -> np.ndarray:
+        def apply(v: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
             z = self.product(i, low, high, v)
             return self.W @ z if extra else z
 
-        def adjoint(v: np.ndarray) -> np.ndarray:
+        def adjoint(v: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
             return self.adjoint(i, low, high, self.W.T @ v if extra else v)
 
         return operator_norm((self.width, self.width), apply, adjoint)
 
-    def back(self, i: int, time: int, end: int) -> np.ndarray:
+    def back(self, i: int, time: int, end: int) -> Float[np.ndarray, "d m"]:
         r"""Return $\mathrm{Back}_{i,time\to end}$, `(d, m)`; $B$ itself when the times are equal."""
         return self.adjoint(i, time + 1, end, self.B.T).T
 
-    def backs(self, i: int, end: int) -> np.ndarray:
+    def backs(self, i: int, end: int) -> Float[np.ndarray, "end d m"]:
         r"""Return $\mathrm{Back}_{i,\ell\to end}$ for $\ell = 1..end$ in one sweep, `(end, d, m)`."""
         found = [self.B]
         for time in range(end, 1, -1):
@@ -136,10 +141,10 @@ def unroll(params: Mapping[str, ArrayLike], x: ArrayLike) -> Unrolled:
 class Factors(NamedTuple):
     r"""A gradient $\sum_{i,\ell} e_{i,\ell+1} h_{i,\ell}^\top$, $\ell = 1..L-1$, by factors, both `(n, L - 1, m)`."""
 
-    e: np.ndarray
-    h: np.ndarray
+    e: Float[np.ndarray, "n l m"]
+    h: Float[np.ndarray, "n l m"]
 
-    def matrix(self) -> np.ndarray:
+    def matrix(self) -> Float[np.ndarray, "m m"]:
         """Return the gradient itself, `(m, m)`."""
         m = self.e.shape[-1]
         return self.e.reshape(-1, m).T @ self.h.reshape(-1, m)
@@ -149,7 +154,7 @@ class Factors(NamedTuple):
         e, h = (part.reshape(-1, part.shape[-1]) for part in self)
         return float(np.sum((e @ e.T) * (h @ h.T)))
 
-    def row_squares(self) -> np.ndarray:
+    def row_squares(self) -> Float[np.ndarray, "m"]:
         r"""Return $\|\nabla_k\|^2$ for every row $k$."""
         e, h = (part.reshape(-1, part.shape[-1]) for part in self)
         return np.einsum("am,ab,bm->m", e, h @ h.T, e, optimize=True)
@@ -158,7 +163,7 @@ class Factors(NamedTuple):
         r"""Return the gradient of one sequence's part $f_i$."""
         return Factors(self.e[i : i + 1], self.h[i : i + 1])
 
-    def pair(self, change: np.ndarray) -> float:
+    def pair(self, change: Float[np.ndarray, "m m"]) -> float:
         r"""Return $\langle \nabla, W' \rangle$."""
         return float(np.sum(self.e * (self.h @ change.T)))
 
@@ -191,7 +196,7 @@ def objective(outputs: ArrayLike, targets: ArrayLike) -> float:
     return float(0.5 * np.square(np.asarray(outputs) - np.asarray(targets))[:, 1:].sum())
 
 
-def tangent_kernel(seen: Unrolled) -> np.ndarray:
+def tangent_kernel(seen: Unrolled) -> Float[np.ndarray, "nld nld"]:
     r"""Return $K = J J^\top$ of all scored outputs $(B h_{i,a})_r$, $a = 2..L$, with respect to $W$.
 
     Rows are ordered by sequence, time, output. $\|\nabla f\|_F^2 = \mathrm{loss}^\top K\, \mathrm{loss}$ for every
@@ -218,15 +223,15 @@ class Fresh(NamedTuple):
     holds $U_L$ by columns, time by time and within a time sequence by sequence.
     """
 
-    residuals: np.ndarray
-    norms: np.ndarray
-    basis: np.ndarray
+    residuals: Float[np.ndarray, "n L m"]
+    norms: Float[np.ndarray, "n L"]
+    basis: Float[np.ndarray, "m nL"]
 
-    def directions(self) -> np.ndarray:
+    def directions(self) -> Float[np.ndarray, "n L m"]:
         r"""Return the unit vectors $v_{i,\ell}$."""
         return self.residuals / self.norms[..., None]
 
-    def before(self, time: int) -> np.ndarray:
+    def before(self, time: int) -> Float[np.ndarray, "m nl"]:
         r"""Return $U_{time}$: the basis of the states of the times 1..`time`."""
         return self.basis[:, : time * len(self.norms)]
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
@@ -45,12 +46,12 @@ class ReLUPass:
         $f(x_i)$.
     """
 
-    weights: tuple[np.ndarray, ...]
-    signs: np.ndarray
-    layers: tuple[np.ndarray, ...]
-    values: tuple[np.ndarray, ...]
-    back: tuple[np.ndarray, ...]
-    outputs: np.ndarray
+    weights: tuple[Float[np.ndarray, "_ _"], ...]
+    signs: Float[np.ndarray, "m"]
+    layers: tuple[Float[np.ndarray, "n _"], ...]
+    values: tuple[Float[np.ndarray, "n _"], ...]
+    back: tuple[Float[np.ndarray, "n _"], ...]
+    outputs: Float[np.ndarray, "n"]
 
     @property
     def depth(self) -> int:
@@ -67,11 +68,11 @@ class ReLUPass:
         r"""The largest width $M$."""
         return max(w.shape[1] for w in self.weights)
 
-    def mask(self, layer: int) -> np.ndarray:
+    def mask(self, layer: int) -> Bool[np.ndarray, "n m"]:
         r"""Return the diagonals of $\Sigma_{l,i}$, one row per example."""
         return self.values[layer - 1] > 0
 
-    def form(self, layer: int) -> np.ndarray:
+    def form(self, layer: int) -> Float[np.ndarray, "n m"]:
         r"""Return $q_{l,i} = W_l b_{l,i}$, one row per example."""
         return self.back[layer - 1] @ self.weights[layer - 1].T
 
@@ -105,7 +106,7 @@ def relu_pass(network: DeepReLU, params: Mapping[str, ArrayLike], x: ArrayLike) 
     )
 
 
-def gradients(seen: ReLUPass, c: ArrayLike) -> tuple[np.ndarray, ...]:
+def gradients(seen: ReLUPass, c: ArrayLike) -> tuple[Float[np.ndarray, "_ _"], ...]:
     r"""Return $\sum_i c_i \nabla_{W_l} f(x_i) = \sum_i c_i x_{l-1,i} b_{l,i}^\top$ for every layer.
 
     With $c_i = \ell'(y_i f(x_i)) y_i / n$ it is $\nabla_{W_l} L_S$.
@@ -114,17 +115,17 @@ def gradients(seen: ReLUPass, c: ArrayLike) -> tuple[np.ndarray, ...]:
     return tuple((weights * x).T @ b for x, b in zip(seen.layers, seen.back, strict=False))
 
 
-def tangent_gram(seen: ReLUPass) -> np.ndarray:
+def tangent_gram(seen: ReLUPass) -> Float[np.ndarray, "n n"]:
     r"""Return $\sum_l (X_{l-1} X_{l-1}^\top) \circ (B_l B_l^\top)$, the inner products of all gradients."""
     return layer_grams(seen).sum(axis=0)
 
 
-def layer_grams(seen: ReLUPass) -> np.ndarray:
+def layer_grams(seen: ReLUPass) -> Float[np.ndarray, "L n n"]:
     r"""Return $(X_{l-1} X_{l-1}^\top) \circ (B_l B_l^\top)$ for every layer, stacked."""
     return np.stack([(x @ x.T) * (b @ b.T) for x, b in zip(seen.layers, seen.back, strict=False)])
 
 
-def interlayer(seen: ReLUPass, example: int, first: int, last: int, closed: bool = False) -> np.ndarray:
+def interlayer(seen: ReLUPass, example: int, first: int, last: int, closed: bool = False) -> Float[np.ndarray, "m p"]:
     r"""Return $W_{l_2}^\top \prod_{r=l_1}^{l_2-1} \Sigma_{r,i} W_r^\top$ as a matrix, $1 \le l_1 \le l_2 \le L$.
 
     `closed` multiplies by $\Sigma_{l_2,i}$ as well: then it maps $x_{l_1-1,i}$ to $x_{l_2,i}$.
@@ -151,12 +152,12 @@ def interlayer_norm(seen: ReLUPass, example: int, first: int, last: int, closed:
     masks[-1] = masks[-1] if closed else np.ones_like(masks[-1])
     steps = list(zip(seen.weights[first - 1 : last], masks, strict=True))
 
-    def apply(vector: np.ndarray) -> np.ndarray:
+    def apply(vector: Float[np.ndarray, "_"]) -> Float[np.ndarray, "_"]:
         for weight, mask in steps:
             vector = mask * (weight.T @ vector)
         return vector
 
-    def adjoint(vector: np.ndarray) -> np.ndarray:
+    def adjoint(vector: Float[np.ndarray, "_"]) -> Float[np.ndarray, "_"]:
         for weight, mask in reversed(steps):
             vector = weight @ (mask * vector)
         return vector
@@ -164,7 +165,7 @@ def interlayer_norm(seen: ReLUPass, example: int, first: int, last: int, closed:
     return operator_norm((rows, columns), lambda v: apply(v.ravel()), lambda v: adjoint(v.ravel()))
 
 
-def sparse_output(seen: ReLUPass, layer: int) -> np.ndarray:
+def sparse_output(seen: ReLUPass, layer: int) -> Float[np.ndarray, "n s"]:
     r"""Return $\sup\{v^\top (\prod_{r=l}^L \Sigma_{r,i} W_r^\top) a : \|a\|_2 = 1, \|a\|_0 \le s\}$, exactly.
 
     One row per example and one column for every $s$: the norm of the $s$ largest entries of $q_{l,i}$.
@@ -172,7 +173,7 @@ def sparse_output(seen: ReLUPass, layer: int) -> np.ndarray:
     return top_norms(seen.form(layer))
 
 
-def node_gradient_norms(seen: ReLUPass, labels: ArrayLike, a: ArrayLike) -> np.ndarray:
+def node_gradient_norms(seen: ReLUPass, labels: ArrayLike, a: ArrayLike) -> Float[np.ndarray, "m"]:
     r"""Return $\|\frac1n \sum_i a_i y_i \sigma'(\langle w_{L,j}, x_{L-1,i}\rangle) x_{L-1,i}\|_2$ of every unit $j$.
 
     Examples
@@ -188,7 +189,7 @@ def node_gradient_norms(seen: ReLUPass, labels: ArrayLike, a: ArrayLike) -> np.n
     return np.sqrt(np.maximum(squares, 0))
 
 
-def last_layer_form(seen: ReLUPass, labels: ArrayLike) -> np.ndarray:
+def last_layer_form(seen: ReLUPass, labels: ArrayLike) -> Float[np.ndarray, "n n"]:
     r"""Return the matrix $Q$ with $\|\nabla_{W_L} L_S\|_F^2 = a^\top Q a$ for the slopes $a_i = -\ell'(y_i f(x_i))$.
 
     $Q_{ii'} = y_i y_{i'} \langle x_{L-1,i}, x_{L-1,i'}\rangle K_{ii'} / n^2$, $K$ counting units active on both.
@@ -202,7 +203,7 @@ class Worst(NamedTuple):
     r"""The least value $c^*$ of a form over the simplex and the weights that reach it."""
 
     value: float
-    weights: np.ndarray
+    weights: Float[np.ndarray, "n"]
 
 
 def worst_weights(form: ArrayLike) -> Worst:
@@ -225,7 +226,7 @@ def worst_weights(form: ArrayLike) -> Worst:
     return Worst(float(a @ q @ a), a)
 
 
-def gradient_norms(seen: ReLUPass, c: ArrayLike) -> np.ndarray:
+def gradient_norms(seen: ReLUPass, c: ArrayLike) -> Float[np.ndarray, "L"]:
     r"""Return $\|\sum_i c_i \nabla_{W_l} f(x_i)\|_2$ for every layer: rank $n$, from two triangular factors."""
     weights, norms = np.asarray(c, float)[:, None], []
     for x, b in zip(seen.layers, seen.back, strict=False):
@@ -234,19 +235,21 @@ def gradient_norms(seen: ReLUPass, c: ArrayLike) -> np.ndarray:
     return np.array(norms)
 
 
-def upper_ratios(seen: ReLUPass, slopes: ArrayLike, labels: ArrayLike) -> np.ndarray:
+def upper_ratios(seen: ReLUPass, slopes: ArrayLike, labels: ArrayLike) -> Float[np.ndarray, "L"]:
     r"""Return $n \|\nabla_{W_l} L_S\|_2 / (\sqrt M \sum_i |\ell'_i|)$ for every layer."""
     a = np.abs(np.asarray(slopes, float))
     return gradient_norms(seen, a * np.asarray(labels, float)) / (np.sqrt(seen.widest) * a.sum())
 
 
-def descent_coefficients(losses: ArrayLike, slope_sums: ArrayLike, step_size: float, width: int) -> np.ndarray:
+def descent_coefficients(
+    losses: ArrayLike, slope_sums: ArrayLike, step_size: float, width: int
+) -> Float[np.ndarray, "k"]:
     r"""Return $\gamma_k = (L_S(k) - L_S(k+1)) / (\eta m S_k^2)$ along a run, $S = \sum_i |\ell'_i|$."""
     loss, sums = np.asarray(losses, float), np.asarray(slope_sums, float)
     return (loss[:-1] - loss[1:]) / (step_size * width * sums[: len(loss) - 1] ** 2)
 
 
-def linear_parts(seen: ReLUPass, c: ArrayLike, step_size: float) -> np.ndarray:
+def linear_parts(seen: ReLUPass, c: ArrayLike, step_size: float) -> Float[np.ndarray, "L n"]:
     r"""Return $u_{l,i} = -\eta\, b_{l,i}^\top (\sum_{i'} c_{i'} \nabla_{W_l} f(x_{i'}))^\top x_{l-1,i}$, by layer.
 
     The change of $f(x_i)$ to first order when $W_l$ moves by $-\eta \sum_{i'} c_{i'} \nabla_{W_l} f(x_{i'})$.
@@ -254,7 +257,7 @@ def linear_parts(seen: ReLUPass, c: ArrayLike, step_size: float) -> np.ndarray:
     return -step_size * layer_grams(seen) @ np.asarray(c, float)
 
 
-def remainder(before: ReLUPass, after: ReLUPass, c: ArrayLike, step_size: float) -> np.ndarray:
+def remainder(before: ReLUPass, after: ReLUPass, c: ArrayLike, step_size: float) -> Float[np.ndarray, "n"]:
     r"""Return $f(x_i)$ after a step, minus before, minus $\sum_l u_{l,i}$: what the linearization misses.
 
     Examples

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 from scipy.special import expit
@@ -24,7 +25,7 @@ from scipy.special import expit
 from wideproof.monitors.norms import SMALL, operator_norm, spectral_norm
 from wideproof.networks import ResidualReLU
 
-Layer = Callable[[int, np.ndarray], np.ndarray]
+Layer = Callable[[int, Float[np.ndarray, "n _"]], Float[np.ndarray, "n m"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +36,9 @@ class Pass:
     """
 
     theta: float
-    layers: list[np.ndarray]
-    values: list[np.ndarray]
-    weights: list[np.ndarray]
+    layers: list[Float[np.ndarray, "n _"]]
+    values: list[Float[np.ndarray, "n m"]]
+    weights: list[Float[np.ndarray, "_ m"]]
 
     @property
     def depth(self) -> int:
@@ -50,13 +51,13 @@ class Pass:
         return range(1, self.depth + 2)
 
     @cached_property
-    def signs(self) -> np.ndarray:
+    def signs(self) -> Float[np.ndarray, "m"]:
         """The output signs $v$."""
         half = self.layers[-1].shape[1] // 2
         return np.repeat([1.0, -1.0], half)
 
     @cached_property
-    def outputs(self) -> np.ndarray:
+    def outputs(self) -> Float[np.ndarray, "n"]:
         """The outputs $f(x_i)$."""
         return self.layers[-1] @ self.signs
 
@@ -64,15 +65,15 @@ class Pass:
         r"""Return $\theta$ for the residual layers $2 \le l \le L$, else 1."""
         return self.theta if 2 <= layer <= self.depth else 1.0
 
-    def x(self, layer: int) -> np.ndarray:
+    def x(self, layer: int) -> Float[np.ndarray, "n _"]:
         """Return $x_l$ of every example, `(n, m)`."""
         return self.layers[layer]
 
-    def u(self, layer: int) -> np.ndarray:
+    def u(self, layer: int) -> Float[np.ndarray, "n m"]:
         r"""Return $u_l = W_l^\top x_{l-1}$ of every example."""
         return self.values[layer - 1]
 
-    def mask(self, layer: int) -> np.ndarray:
+    def mask(self, layer: int) -> Bool[np.ndarray, "n m"]:
         r"""Return the diagonal of $\Sigma_l$: a unit at zero counts as active."""
         return self.values[layer - 1] >= 0
 
@@ -82,18 +83,18 @@ class Pass:
         return [spectral_norm(weight) for weight in self.weights]
 
     @cached_property
-    def _backward(self) -> list[np.ndarray]:
+    def _backward(self) -> list[Float[np.ndarray, "n m"]]:
         found = [np.broadcast_to(self.signs, self.layers[-1].shape)]
         for layer in range(self.depth + 1, 1, -1):
             pulled = (self.mask(layer) * found[0]) @ self.weights[layer - 1].T
             found.insert(0, pulled if layer == self.depth + 1 else found[0] + self.theta * pulled)
         return found
 
-    def q(self, layer: int) -> np.ndarray:
+    def q(self, layer: int) -> Float[np.ndarray, "n m"]:
         r"""Return $q_l = (H_{l+1}^{L+1})^\top v$ of every example."""
         return self._backward[layer - 1]
 
-    def b(self, layer: int) -> np.ndarray:
+    def b(self, layer: int) -> Float[np.ndarray, "n m"]:
         r"""Return $\Sigma_l q_l$, which with $x_{l-1}$ makes the gradient."""
         return self.mask(layer) * self.q(layer)
 
@@ -127,7 +128,7 @@ def pass_in_law(network: ResidualReLU, x: ArrayLike, rng: np.random.Generator, f
     True
     """
 
-    def draw(layer: int, u: np.ndarray) -> np.ndarray:
+    def draw(layer: int, u: Float[np.ndarray, "n _"]) -> Float[np.ndarray, "n m"]:
         if layer == 1 and first is not None:
             return u @ np.asarray(first)
         values, vectors = np.linalg.eigh(u @ u.T)
@@ -137,7 +138,9 @@ def pass_in_law(network: ResidualReLU, x: ArrayLike, rng: np.random.Generator, f
     return Pass(network.theta, *_forward(x, network.depth, network.theta, draw), [])
 
 
-def _forward(x: ArrayLike, depth: int, theta: float, linear: Layer) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _forward(
+    x: ArrayLike, depth: int, theta: float, linear: Layer
+) -> tuple[list[Float[np.ndarray, "n _"]], list[Float[np.ndarray, "n m"]]]:
     layers, values = [np.asarray(x, float)], []
     for layer in range(1, depth + 2):
         values.append(linear(layer, layers[-1]))
@@ -153,7 +156,7 @@ class Interlayer(NamedTuple):
     apply: Callable[[np.ndarray], np.ndarray]
     adjoint: Callable[[np.ndarray], np.ndarray]
 
-    def dense(self) -> np.ndarray:
+    def dense(self) -> Float[np.ndarray, "m p"]:
         """Return the matrix."""
         return self.apply(np.eye(self.shape[1]))
 
@@ -165,7 +168,7 @@ class Interlayer(NamedTuple):
 
 
 def interlayer(
-    seen: Pass, first: int, last: int, example: int = 0, masks: list[np.ndarray] | None = None
+    seen: Pass, first: int, last: int, example: int = 0, masks: list[Bool[np.ndarray, "m"]] | None = None
 ) -> Interlayer:
     r"""Return $H_l^{l'}(x)$ for $2 \le l \le l' + 1$: $(I + \theta \Sigma_{l'} W_{l'}^\top) \cdots (I + \theta \Sigma_l
     W_l^\top)$, with $\Sigma_{L+1} W_{L+1}^\top$ in front where $l' = L + 1$; the identity for $l = l' + 1$.
@@ -185,13 +188,13 @@ def interlayer(
     diagonals = {layer: seen.mask(layer)[example] if masks is None else masks[layer - first] for layer in steps}
     final = seen.depth + 1
 
-    def apply(a: np.ndarray) -> np.ndarray:
+    def apply(a: Float[np.ndarray, "m *columns"]) -> Float[np.ndarray, "m *columns"]:
         for layer in steps:
             branch = (diagonals[layer] * (seen.weights[layer - 1].T @ a).T).T
             a = branch if layer == final else a + seen.theta * branch
         return a
 
-    def adjoint(a: np.ndarray) -> np.ndarray:
+    def adjoint(a: Float[np.ndarray, "m *columns"]) -> Float[np.ndarray, "m *columns"]:
         for layer in reversed(steps):
             branch = seen.weights[layer - 1] @ (diagonals[layer] * a.T).T
             a = branch if layer == final else a + seen.theta * branch
@@ -201,7 +204,7 @@ def interlayer(
     return Interlayer((rows, seen.x(first - 1).shape[1]), apply, adjoint)
 
 
-def gradient_norms(seen: Pass) -> np.ndarray:
+def gradient_norms(seen: Pass) -> Float[np.ndarray, "n layers"]:
     r"""Return $\|\nabla_{W_l} f(x_i)\|_F = \theta^{1(2\le l\le L)} \|x_{l-1}\|\,\|\Sigma_l q_l\|$, `(n, L + 1)`."""
     norm = np.linalg.norm
     steps = range(1, seen.depth + 2)
@@ -224,14 +227,14 @@ def logistic_loss(signed: ArrayLike) -> float:
     return float(np.logaddexp(0, -np.asarray(signed, float)).mean())
 
 
-def loss_gradients(seen: Pass, y: ArrayLike) -> list[np.ndarray]:
+def loss_gradients(seen: Pass, y: ArrayLike) -> list[Float[np.ndarray, "_ m"]]:
     r"""Return $\nabla_{W_l} L_S = \frac1n \sum_i \ell'(y_i f_i)\, y_i \nabla_{W_l} f(x_i)$ for $l = 1..L+1$."""
     labels = np.asarray(y, float)
     slopes = -labels * expit(-labels * seen.outputs) / len(labels)
     return [seen.scale(layer) * seen.x(layer - 1).T @ (slopes[:, None] * seen.b(layer)) for layer in seen.steps]
 
 
-def unit_gradients(seen: Pass, y: ArrayLike, weights: ArrayLike) -> np.ndarray:
+def unit_gradients(seen: Pass, y: ArrayLike, weights: ArrayLike) -> Float[np.ndarray, "m m"]:
     r"""Return $g_j = \frac1n \sum_i a_i y_i \sigma'(w_{L+1,j}^\top x_{L,i})\, x_{L,i}$ for every last unit, `(m, m)`.
 
     With $a_i = -\ell'(y_i f_i)$ of other weights these are, up to the sign $-v_j$, the paper's $g_j$.
@@ -256,7 +259,7 @@ class HullPoint(NamedTuple):
     """The distance of a convex hull from zero, and the weights of its nearest point."""
 
     distance: float
-    weights: np.ndarray
+    weights: Float[np.ndarray, "n"]
 
 
 def nearest_in_hull(points: ArrayLike) -> HullPoint:

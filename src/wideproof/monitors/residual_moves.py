@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from wideproof.monitors.norms import spectral_norm
@@ -23,7 +24,7 @@ def spectral_distances(one: Pass, other: Pass) -> list[float]:
     return [spectral_norm(change) if change.any() else 0.0 for change in changes]
 
 
-def linear_parts(moved: Pass, base: Pass) -> np.ndarray:
+def linear_parts(moved: Pass, base: Pass) -> Float[np.ndarray, "n layers"]:
     r"""Return $\mathrm{tr}[\Delta W_l^\top \nabla_{W_l} f_{base}(x_i)]$, `(n, L + 1)`."""
     parts = []
     for layer in base.steps:
@@ -32,7 +33,7 @@ def linear_parts(moved: Pass, base: Pass) -> np.ndarray:
     return np.stack(parts, axis=1)
 
 
-def remainder(moved: Pass, base: Pass) -> np.ndarray:
+def remainder(moved: Pass, base: Pass) -> Float[np.ndarray, "n"]:
     r"""Return $f_{moved} - f_{base} - \sum_l \mathrm{tr}[\Delta W_l^\top \nabla_{W_l} f_{base}]$ of every example."""
     return moved.outputs - base.outputs - linear_parts(moved, base).sum(axis=1)
 
@@ -40,8 +41,8 @@ def remainder(moved: Pass, base: Pass) -> np.ndarray:
 class RemainderParts(NamedTuple):
     r"""The remainder, layer by layer: units that flip, and the change of the weights times that of the inputs."""
 
-    flips: np.ndarray
-    cross: np.ndarray
+    flips: Float[np.ndarray, "n layers"]
+    cross: Float[np.ndarray, "n layers"]
 
 
 def remainder_parts(moved: Pass, base: Pass) -> RemainderParts:
@@ -68,9 +69,9 @@ class Certified(NamedTuple):
     `remainder` bounds $|f_W - F_{W^{(0)},W}|$, `(n,)`.
     """
 
-    moves: np.ndarray
-    flips: np.ndarray
-    remainder: np.ndarray
+    moves: Float[np.ndarray, "n layers"]
+    flips: Float[np.ndarray, "n layers"]
+    remainder: Float[np.ndarray, "n"]
 
 
 def certified_remainder(seen: Pass, radius: float) -> Certified:
@@ -103,10 +104,10 @@ class Attack(NamedTuple):
     `shifts` are the changes of the unit's value on that example, `units` how many move.
     """
 
-    shifts: np.ndarray
+    shifts: Float[np.ndarray, "m"]
     units: int
 
-    def change(self, x: np.ndarray) -> np.ndarray:
+    def change(self, x: Float[np.ndarray, "p"]) -> Float[np.ndarray, "p m"]:
         r"""Return $\Delta W_l$ for the layer's input $x_{l-1}$."""
         return np.outer(x, self.shifts) / (x @ x)
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from wideproof.monitors.norms import spectral_norm
 from wideproof.monitors.recorded_pass import Trace, trace
@@ -73,7 +73,7 @@ def tracked_movement(params: Weights, start: Weights, width: int) -> dict[str, f
     }
 
 
-def feature_movement(network: SmoothNetwork, params: Weights, start: Weights, x: ArrayLike) -> np.ndarray:
+def feature_movement(network: SmoothNetwork, params: Weights, start: Weights, x: ArrayLike) -> Float[np.ndarray, "H n"]:
     r"""Return $\|x^{(h)}_i - x^{(h)}_i(0)\|$ as an array `(H, n)`; Frobenius norms for images.
 
     Examples
@@ -86,7 +86,7 @@ def feature_movement(network: SmoothNetwork, params: Weights, start: Weights, x:
     return np.stack([_norms(a - b) for a, b in zip(now, then, strict=True)])
 
 
-def gram_blocks(network: SmoothNetwork, params: Weights, x: ArrayLike) -> dict[str, np.ndarray]:
+def gram_blocks(network: SmoothNetwork, params: Weights, x: ArrayLike) -> dict[str, Float[np.ndarray, "n n"]]:
     r"""Return the Gram blocks $G^{(1)}, \dots, G^{(H+1)}$ by weight, from one traced pass.
 
     The same numbers as `gram(..., by_weight=True)`, with one compilation for features, values and blocks.
@@ -100,7 +100,7 @@ def gram_blocks(network: SmoothNetwork, params: Weights, x: ArrayLike) -> dict[s
     return blocks_of(trace(network, params, x))
 
 
-def blocks_of(seen: Trace) -> dict[str, np.ndarray]:
+def blocks_of(seen: Trace) -> dict[str, Float[np.ndarray, "n n"]]:
     r"""Return the Gram blocks of a traced pass: $\sum \langle u_i, u_j \rangle \langle b_i, b_j \rangle$.
 
     Examples
@@ -125,7 +125,7 @@ def gram_drift(network: SmoothNetwork, params: Weights, start: Weights, x: Array
     return {name: float(np.linalg.norm(now[name] - then[name], 2)) for name in now}
 
 
-def second_order_change(outputs: ArrayLike, first_order: ArrayLike, step_size: float) -> np.ndarray:
+def second_order_change(outputs: ArrayLike, first_order: ArrayLike, step_size: float) -> Float[np.ndarray, "k n"]:
     r"""Return $I_2(k) = u(k+1) - u(k) - \eta\, G(k) e(k)$ for every step but the last.
 
     `outputs` are $u(0), u(1), \dots$ and `first_order` the $G(k) e(k)$ of the same steps, as `first_order_measure`
@@ -140,7 +140,7 @@ def second_order_change(outputs: ArrayLike, first_order: ArrayLike, step_size: f
     return np.diff(u, axis=0) - step_size * first[:-1]
 
 
-def feature_bound(network: SmoothNetwork, c: Constants, movement: float) -> np.ndarray:
+def feature_bound(network: SmoothNetwork, c: Constants, movement: float) -> Float[np.ndarray, "H"]:
     r"""Return the right sides of Lemmas B.3, C.3 and D.3 for $R$ = `movement`, one for each layer.
 
     Fully connected: $\sqrt{c_\sigma} L c_{x,0}\, g_{c_x}(h) R$ with $c_x = 2\sqrt{c_\sigma} L c_{w,0}$ and
@@ -244,7 +244,7 @@ def total_bound(step: Mapping[str, float], residual: float, lambda_0: float) -> 
     return {name: 4 * bound * residual / lambda_0 for name, bound in step.items()}
 
 
-def geometric(alpha: float, terms: ArrayLike) -> np.ndarray:
+def geometric(alpha: float, terms: ArrayLike) -> Float[np.ndarray, "*terms"]:
     r"""Return $g_\alpha(n) = \sum_{i=0}^{n-1} \alpha^i$.
 
     Examples
@@ -253,7 +253,7 @@ def geometric(alpha: float, terms: ArrayLike) -> np.ndarray:
     array([1., 3., 7.])
     """
     count = np.asarray(terms, float)
-    return count if alpha == 1 else (alpha**count - 1) / (alpha - 1)
+    return np.asarray(count if alpha == 1 else (alpha**count - 1) / (alpha - 1))
 
 
 # ---- for `train(..., record=...)` ------------------------------------------------------------------------------------
@@ -344,11 +344,11 @@ def block_measure(network: SmoothNetwork, x: ArrayLike, name: str) -> Measure:
     return measure
 
 
-def _norms(layer: np.ndarray) -> np.ndarray:
+def _norms(layer: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n"]:
     return np.linalg.norm(layer.reshape(len(layer), -1), axis=1)
 
 
-def _block(u: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _block(u: Float[np.ndarray, "n *P a"], b: Float[np.ndarray, "n *Q b"]) -> Float[np.ndarray, "n n"]:
     n = len(u)
     u, b = u.reshape(n, -1, u.shape[-1]), b.reshape(n, -1, b.shape[-1])
     places = u.shape[1]

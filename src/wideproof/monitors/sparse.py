@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 
-def top_norms(vectors: ArrayLike) -> np.ndarray:
+def top_norms(vectors: ArrayLike) -> Float[np.ndarray, "*examples m"]:
     r"""Return $\max\{\langle q, a\rangle : \|a\|_2 = 1, \|a\|_0 \le s\}$ for every $s = 1..m$ at once, exactly.
 
     The maximum is the norm of the $s$ largest entries of $q$. The last axis holds $s$.
@@ -70,7 +71,7 @@ def sparse_form(matrix: ArrayLike, s: int, other: int | None = None, restarts: i
     return SparseForm(max(_climb(a, start, left, right) for start in starts), False)
 
 
-def _climb(a: np.ndarray, start: np.ndarray, left: int, right: int, steps: int = 50) -> float:
+def _climb(a: Float[np.ndarray, "l r"], start: Float[np.ndarray, "r"], left: int, right: int, steps: int = 50) -> float:
     v, reached = _truncate(start, right), 0.0
     for _ in range(steps):
         w = _truncate(a @ v, left)
@@ -82,7 +83,7 @@ def _climb(a: np.ndarray, start: np.ndarray, left: int, right: int, steps: int =
     return reached
 
 
-def _truncate(vector: np.ndarray, s: int) -> np.ndarray:
+def _truncate(vector: Float[np.ndarray, "m"], s: int) -> Float[np.ndarray, "m"]:
     kept = np.zeros_like(vector)
     largest = np.argpartition(-np.abs(vector), s - 1)[:s]
     kept[largest] = vector[largest]
