@@ -59,6 +59,7 @@ def older(path, age):
     os.utime(path, (then, then))
 
 
+@pytest.mark.slow  # three processes of their own
 def test_the_same_bits_with_and_without(tmp_path):
     dropped = (programs.PLACE, programs.FOLDER.upper(), programs.LEAST.upper())
     environment = {name: value for name, value in os.environ.items() if name not in dropped}

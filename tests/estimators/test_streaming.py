@@ -80,7 +80,7 @@ def test_steps_in_float32_that_do_not_help_are_given_up(problem):
     np.testing.assert_allclose(seen[-1].beta, np.linalg.solve(matrix + ridge * np.eye(150), y), atol=1e-6)
 
 
-@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("streamed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_estimators_agree_with_cholesky(problem, streamed, monkeypatch):
     monkeypatch.setattr(streaming, "FEWEST_FOR_ROUGH", 10)
     x, y, weight = problem

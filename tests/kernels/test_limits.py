@@ -318,7 +318,7 @@ def test_zero_rows_and_antipodes(rng):
     assert np.linalg.eigvalsh(relu.matrix[1:, 1:])[0] > 0
 
 
-@pytest.mark.parametrize("name", ["softplus", "sigmoid", "tanh"])
+@pytest.mark.parametrize("name", each(["softplus", "sigmoid", "tanh"], slow=["softplus", "sigmoid"]))
 def test_nothing_but_zero_rows(name):
     """All norms are equal and zero: the same as between rows of other norms, which go another way."""
     network = Residual(3, 16, 2, get_activation(name))

@@ -191,6 +191,7 @@ def test_run_and_pause(lab_page):
     assert lab_page.steps == stood + 1
 
 
+@pytest.mark.slow  # the archive and its verification are in test_rooms
 def test_a_proof_that_somebody_else_can_check(lab_page, tmp_path):
     lab_page.set("name=blobs&n=6&a.width=256&a.depth=1")
     lab_page.page.get_by_label("Speed").select_option("0")

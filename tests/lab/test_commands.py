@@ -85,6 +85,7 @@ def any_command(rng: random.Random):
     return command
 
 
+@pytest.mark.slow  # hundreds of hostile commands
 def test_no_command_ends_the_bench(bench, heard, monkeypatch):
     monkeypatch.setattr("wideproof.lab.proofs.Proofs.ask", lambda *_: None)
     monkeypatch.setattr(Bench, "_grow", lambda *_: None)

@@ -380,6 +380,7 @@ class TestSweeps:
         assert (one["state"], one["done"], one["failed"], one["total"]) == ("done", 4, 0, 4)
         assert one["axes"] == ["width: 4, 8", "n: 2, 3", "seed: 1"]
 
+    @pytest.mark.slow  # five seconds; the list and one study are above
     def test_figures_and_exponents(self, client, swept):
         found = client.get("/rooms/sweeps/here/tiny/results").json()
         slope = found["figures"][0]

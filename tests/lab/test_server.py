@@ -263,6 +263,7 @@ class TestProcesses:
             with server.tab() as again:
                 again.hear("tab")
 
+    @pytest.mark.slow  # the page says so in test_browser
     def test_a_lost_worker_is_said_and_replaced(self, lab):
         server = lab
         with server.tab() as tab:
@@ -292,7 +293,7 @@ class TestProcesses:
         assert lab.get("/").code == 200
 
     @pytest.mark.parametrize(
-        "how", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
+        "how", [signal.SIGTERM, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGHUP))]
     )
     def test_a_signal_ends_everything(self, tmp_path, how):
         with serving(tmp_path) as server, server.tab() as tab:

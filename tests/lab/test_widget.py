@@ -230,6 +230,7 @@ def test_a_whole_session(opened: Callable[..., Notebook], tmp_path: Path):
     assert kept.exists()
 
 
+@pytest.mark.slow  # waits for a worker to be lost twice
 def test_a_worker_that_is_lost_rests_or_comes_back(opened: Callable[..., Notebook], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(widget, "PATIENCE", 0.1)
     page = opened("sphere:n=4,d=3,separation=0.5", **NETWORK)
@@ -253,6 +254,7 @@ def test_a_worker_that_is_lost_rests_or_comes_back(opened: Callable[..., Noteboo
     assert page.open("w")["settings"]["networks"][0]["width"] == 16
 
 
+@pytest.mark.slow  # a process of its own
 def test_the_worker_ends_with_the_kernel(tmp_path: Path):
     code = (
         "import os, signal, sys, wideproof as wp\n"

@@ -11,8 +11,8 @@ from wideproof.errors import InputError
 from wideproof.planning.candidates import Candidate
 from wideproof.proving import choosing
 from wideproof.proving.choosing import choose
-from wideproof.proving.looking import Looked, rank
 from wideproof.proving.estimates import Estimate
+from wideproof.proving.looking import Looked, rank
 
 # pyright: reportArgumentType=false
 

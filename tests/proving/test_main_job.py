@@ -213,6 +213,7 @@ def test_any_number_of_outputs(tmp_path):
     assert (found.predict(x) == [f"c{k}" for k in labels]).all()
 
 
+@pytest.mark.slow  # five seconds; the balance itself is in certificates/test_balance
 def test_a_read_out_with_fewer_features_than_rows(tmp_path):
     """As many rows, and 45 features: the whole Gram matrix is bounded, and what it takes is said before."""
     rng, told = np.random.default_rng(1), []

@@ -196,6 +196,7 @@ def _with_scale(network: FullyConnected, data: AnyDataset, steps: str) -> FullyC
 def scaled(data: AnyDataset, steps: str) -> AnyDataset:
     """Scale real targets if the preparation is left open: weights stay near their start only if targets are of size 1.
 
+    >>> from wideproof.data import Dataset
     >>> scaled(Dataset(np.eye(3), [10.0, 20.0, 30.0], "regression"), "auto").y.round(3).tolist()
     [-1.225, 0.0, 1.225]
     """
