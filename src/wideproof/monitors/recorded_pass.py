@@ -36,7 +36,7 @@ class Trace:
         the output itself for networks with one.
     """
 
-    outputs: Float[np.ndarray, "n *out"]
+    outputs: Float[np.ndarray, "n ..."]
     features: list[Float[np.ndarray, "n ..."]]
     inputs: dict[str, list[Float[np.ndarray, "n ..."]]]
     values: dict[str, list[Float[np.ndarray, "n ..."]]]
