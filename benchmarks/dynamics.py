@@ -22,7 +22,7 @@ import numpy as np
 
 from wideproof.data import AnyDataset, load, prepare
 from wideproof.kernels import compare, gram, predict, spectrum
-from wideproof.kernels.dynamics import Comparison
+from wideproof.kernels.comparison import Comparison
 from wideproof.networks import Network, build
 from wideproof.training import Recipe, train
 

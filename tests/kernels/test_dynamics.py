@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wideproof.errors import InputError
-from wideproof.kernels.dynamics import Prediction, compare, predict, sgd
+from wideproof.kernels.comparison import compare
+from wideproof.kernels.dynamics import Prediction, predict
 from wideproof.kernels.gram_result import Gram
 from wideproof.kernels.spectrum import spectrum
+from wideproof.kernels.stochastic import sgd
 
 
 def with_spectrum(values, rng):

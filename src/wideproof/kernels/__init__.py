@@ -3,10 +3,9 @@
 from wideproof.kernels import cholesky as cholesky
 from wideproof.kernels.closed import closed_gram as closed_gram
 from wideproof.kernels.closed import has_closed_gram as has_closed_gram
+from wideproof.kernels.comparison import compare as compare
 from wideproof.kernels.dynamics import Prediction as Prediction
-from wideproof.kernels.dynamics import compare as compare
 from wideproof.kernels.dynamics import predict as predict
-from wideproof.kernels.dynamics import sgd as sgd
 from wideproof.kernels.functions import gram as gram
 from wideproof.kernels.gram_result import Gram as Gram
 from wideproof.kernels.limits import Pairs as Pairs
@@ -19,6 +18,7 @@ from wideproof.kernels.spectrum import LARGE as LARGE
 from wideproof.kernels.spectrum import Enclosed as Enclosed
 from wideproof.kernels.spectrum import Spectrum as Spectrum
 from wideproof.kernels.spectrum import spectrum as spectrum
+from wideproof.kernels.stochastic import sgd as sgd
 from wideproof.kernels.streamed import Columns as Columns
 from wideproof.kernels.streamed import Streamed as Streamed
 from wideproof.kernels.streamed import product_between as product_between

@@ -24,7 +24,7 @@ from wideproof.kernels.gram_result import Gram
 from wideproof.kernels.spectrum import Spectrum, dense_error, spectrum
 
 _FOREVER = 2**62  # steps
-_ROUNDING = 1e-20  # of the first loss: below, the rounding of a run's outputs is seen in its losses
+ROUNDING = 1e-20  # of the first loss: below, the rounding of a run's outputs is seen in its losses
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class Prediction:
         if self.step_size >= self.stable_step:
             size, most = f"{self.step_size:.3g}", f"{self.stable_step:.3g}"
             return f"step size {size} is not below {most}, so this diverges: use half of that"
-        if self.limit_loss > _ROUNDING * float(self.loss(0)):
+        if self.limit_loss > ROUNDING * float(self.loss(0)):
             return (
                 f"the loss cannot fall below {self.limit_loss:.3g}: part of the residual lies where the Gram matrix is "
                 "zero; look for equal inputs with different targets"
@@ -260,177 +260,6 @@ def predict(
     if e.shape[1] == 1:
         components = components[:, 0]
     return Prediction(y, step_size, scale, values, eigen.vectors, components)
-
-
-@dataclass(frozen=True, eq=False)
-class Stochastic:
-    r"""Moments of SGD with a fixed Gram matrix, after 0, 1, 2, ... steps.
-
-    Attributes
-    ----------
-    prediction
-        Gradient descent with the same step, which is the mean: $\mathbb{E}\, e(k) = (I - \eta s G)^k e(0)$.
-    batch
-        Examples per step.
-    loss
-        $\tfrac s2\, \mathbb{E} \|e(k)\|^2$.
-    variance
-        $\mathbb{E} \|e(k) - \mathbb{E}\, e(k)\|^2$, the trace of the covariance.
-    moment
-        $\mathbb{E}\, e e^\top$ after the last step, summed over outputs that share the matrix.
-    """
-
-    prediction: Prediction
-    batch: int
-    loss: np.ndarray
-    variance: np.ndarray
-    moment: np.ndarray = field(repr=False)
-
-
-@renamed(step="step_size")
-def sgd(
-    gram: ArrayLike | Gram,
-    targets: ArrayLike,
-    start: ArrayLike,
-    step_size: float,
-    batch: int,
-    steps: int,
-    *,
-    scale: float = 1.0,
-    eigen: Spectrum | None = None,
-) -> Stochastic:
-    r"""Return mean and variance of SGD whose batches are drawn as `wideproof.training` draws them.
-
-    Every step takes a fresh uniform subset of B of the n examples, without replacement and independent of all others,
-    and scales its gradient to be unbiased: $e(k+1) = (I - \tfrac{\eta s n}{B} G P)\, e(k)$ with $P$ the projection to
-    the batch. Two different examples are drawn together with probability $p_2 = \tfrac{B (B - 1)}{n (n - 1)}$, so
-    $\mathbb{E}[P M P] = p_2 M + (\tfrac Bn - p_2)\, M \circ S$, where $S$ is 1 for outputs of the same example, and
-
-    $$ M' = M - \eta s\, (G M + M G) + \big(\tfrac{\eta s n}{B}\big)^2 G\, \mathbb{E}[P M P]\, G $$
-
-    takes $M = \mathbb{E}\, e e^\top$ one step on, exactly. A step costs three products of $N \times N$ matrices.
-    Batches of all examples are gradient descent, and the variance is 0. The first axis of the targets counts examples.
-
-    Parameters
-    ----------
-    gram
-        The Gram matrix, held fixed.
-    start
-        The outputs at step 0.
-    scale
-        $s$: 1 for the half sum, $1/n$ for the mean.
-    eigen
-        All eigenvalues and vectors, where they are known: `spectrum(gram, vectors=True)`.
-
-    Examples
-    --------
-    >>> moments = sgd(np.eye(2), np.ones(2), 0.0, step_size=0.5, batch=1, steps=1)
-    >>> moments.loss.tolist(), moments.variance.tolist()
-    ([1.0, 0.5], [0.0, 0.5])
-    """
-    g = np.asarray(gram, np.float64)
-    course = predict(gram, targets, start, step_size, scale=scale, eigen=eigen)
-    n, width = len(course.targets), len(g) // len(course.targets)
-    if not 1 <= batch <= n or steps < 0:
-        raise InputError(
-            f"batch must be between 1 and {n} examples and steps >= 0, got batch {batch} and {steps} steps"
-        )
-    e = course.residual(0).reshape(len(g), -1)
-    single = batch / n
-    both = single if batch == n else batch * (batch - 1) / (n * (n - 1))
-    factor = (course.step_size * course.scale / single) ** 2
-    moment = e @ e.T
-    trace = np.empty(steps + 1)
-    trace[0] = np.trace(moment)
-    with np.errstate(over="ignore", invalid="ignore"):  # a step that is too large makes infinite moments
-        for k in range(steps):
-            drift = g @ moment
-            drawn = both * moment
-            own, seen = (m.reshape(n, width, n, width) for m in (drawn, moment))
-            i = np.arange(n)
-            own[i, :, i] += (single - both) * seen[i, :, i]
-            moment = moment - course.step_size * course.scale * (drift + drift.T) + factor * (g @ drawn @ g)
-            moment = (moment + moment.T) / 2
-            trace[k + 1] = np.trace(moment)
-        mean = 2 / course.scale * course.loss(np.arange(steps + 1))
-        variance = np.maximum(trace - mean, 0.0) if batch < n else np.zeros(steps + 1)
-    return Stochastic(course, int(batch), course.scale / 2 * trace, variance, moment)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    r"""A run beside its prediction. Deviations are of the loss, relative to the predicted one.
-
-    Attributes
-    ----------
-    first_decade
-        The largest deviation until the predicted loss is a tenth of the first.
-    overall
-        The largest deviation at all recorded steps whose predicted loss is above rounding.
-    rate
-        Slope of the run's log loss per step, fitted over the later half of its steps, above the predicted limit.
-    predicted_rate
-        The same fit to the prediction.
-    slowest_rate
-        $2 \log |1 - \eta s \lambda|$ of the slowest direction that moves, which rules in the end.
-    """
-
-    first_decade: float
-    overall: float
-    rate: float
-    predicted_rate: float
-    slowest_rate: float
-
-    def __str__(self) -> str:
-        return (
-            f"the loss is within {self.first_decade:.2g} of the prediction over its first decade and within "
-            f"{self.overall:.2g} over all steps; its late log-rate is {self.rate:.3g} per step, predicted "
-            f"{self.predicted_rate:.3g}, in the end {self.slowest_rate:.3g}"
-        )
-
-
-def compare(prediction: Prediction, losses: ArrayLike, steps: ArrayLike) -> Comparison:
-    """Compare the recorded losses of a run with their prediction.
-
-    Examples
-    --------
-    >>> course = predict(np.eye(1), np.ones(1), 0.0, step_size=0.5)
-    >>> print(compare(course, np.array([0.5, 0.125, 0.033]), np.arange(3)))  # the last one would be 0.03125
-    the loss is within 0 of the prediction over its first decade and within 0.056 over all steps;
-    its late log-rate is -1.33 per step, predicted -1.39, in the end -1.39
-    """
-    run, k = np.asarray(losses, np.float64), np.asarray(steps)
-    if run.ndim != 1 or run.shape != k.shape or not len(run):
-        raise InputError(
-            f"a comparison needs one loss per recorded step, got shapes {run.shape} and {k.shape}: "
-            "give run.records['loss'] and run.steps"
-        )
-    predicted = prediction.loss(k)
-    first = float(prediction.loss(0))
-    above = predicted > _ROUNDING * first
-    with np.errstate(invalid="ignore"):
-        deviation = np.abs(run - predicted) / np.where(above, predicted, 1)
-    deviation = np.where(np.isfinite(deviation), deviation, math.inf)
-    late = above & (2 * k >= k.max())
-    moving = prediction._logs[(prediction.eigenvalues > 0) & (prediction._squares > _ROUNDING * first)]
-    limit = prediction.limit_loss if prediction.converges else 0.0
-    return Comparison(
-        float(deviation[above & (predicted >= first / 10)].max(initial=0.0)),
-        float(deviation[above].max(initial=0.0)),
-        _slope(k[late], run[late] - limit),
-        _slope(k[late], predicted[late] - limit),
-        2 * float(moving.max()) if len(moving) else 0.0,
-    )
-
-
-def _slope(k: np.ndarray, losses: np.ndarray) -> float:
-    """The slope of log losses, by least squares; NaN for fewer than two of them."""
-    usable = np.isfinite(losses) & (losses > 0)
-    k, losses = k[usable].astype(np.float64), losses[usable]
-    if len(np.unique(k)) < 2:
-        return math.nan
-    k = k - k.mean()
-    return float(k @ np.log(losses) / (k @ k))
 
 
 def _as_problem(
