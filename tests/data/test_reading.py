@@ -50,6 +50,12 @@ def test_targets_with_decimal_commas_beside_decimal_points_are_no_classes(tmp_pa
         load(written(tmp_path, f"a;y\n1.5;{field}\n2.5;1,7\n"))
 
 
+def test_a_misspelt_number_among_the_targets_is_named(tmp_path):
+    rows = [f"{k},{1.5 * k if k != 5 else '12oo'}" for k in range(30)]
+    with pytest.raises(InputError, match=r"line 7, column 'rent' holds the text '12oo' where a number is needed"):
+        load(written(tmp_path, "\n".join(["area,rent", *rows]) + "\n"))
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_encodings_and_line_ends(tmp_path, encoding, newline):

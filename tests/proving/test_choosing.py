@@ -127,3 +127,9 @@ def test_one_row_has_a_choice_and_no_estimate():
     found = wp.choose(Dataset(np.array([[0.3, 2.0]]), np.array([1.5]), "regression"))
     assert found.estimate is None
     assert found.network is not None
+
+
+@pytest.mark.parametrize("size", [{"depth": 0}, {"width": 0}, {"depth": -1}])
+def test_sizes_below_one_are_refused(size):
+    with pytest.raises(InputError, match=r"must be a whole number of at least 1, got (0|-1)"):
+        choose(wp.load("iris", limit=10), **size)

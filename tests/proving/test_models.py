@@ -9,7 +9,7 @@ import wideproof as wp
 from wideproof.errors import InputError
 from wideproof.networks import Sketch
 from wideproof.networks.exchange import Model, to_onnx
-from wideproof.proving import Predictor
+from wideproof.proving import Predictor, models
 
 FLOWERS = {"classes": ("setosa", "virginica"), "limit": 12, "prepare": "standardize"}
 
@@ -126,3 +126,19 @@ def test_bad_input_is_one_sentence(tmp_path, given, options, said):
     with pytest.raises(InputError, match=said):
         wp.certify(model(), given, folder=tmp_path / "proof", **options)
     assert not (tmp_path / "proof").exists()
+
+
+def test_classes_the_other_way_round_are_noticed():
+    """A model with one output whose signs are all wrong: the note says which class is which, and what to say."""
+    data = wp.Dataset(np.eye(4), np.array([-1.0, 1.0, 1.0, 1.0]), "binary", classes=("benign", "malignant"))
+    labels = np.array([0, 1, 1, 1])
+    wrong = models._sides(np.array([[1.0], [-1.0], [-1.0], [-1.0]]), labels, data, 0.0, "-1 and 1")
+    assert wrong == (
+        "before any step the model has 0 of 4 rows on the right side, where the classes benign and malignant are "
+        "-1 and 1: if it was trained with them the other way round, say classes malignant,benign"
+    )
+    right = models._sides(np.array([[-1.0], [1.0], [0.2], [-0.1]]), labels, data, 0.0, "-1 and 1")
+    assert right.startswith("before any step the model has 3 of 4 rows")
+    assert "other way" not in right
+    several = models._sides(np.eye(4)[[0, 1, 1, 2]], labels, data, 0.5, "0 and 1")
+    assert several == "before any step the model has 3 of 4 rows on the right side"

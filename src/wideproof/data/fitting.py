@@ -8,6 +8,7 @@ import numpy as np
 
 from wideproof.data.columns import Column, Reading, read_column
 from wideproof.data.encoding import Encoding, inputs_of
+from wideproof.data.labels import MOST_CLASSES
 from wideproof.data.tables import Table
 from wideproof.data.words import MISSING, complain, listed, shown
 from wideproof.errors import InputError
@@ -107,8 +108,8 @@ def _labels(table: Table, j: int, problems: list[str]) -> tuple[np.ndarray, np.n
         texts = np.array([str(field).strip() for field in fields.astype(object).where(fields.notna(), "")])
         lost = np.array([text.lower() in MISSING for text in texts], dtype=bool)
         if reading.kind != "number" or any(_LEADING_ZERO.fullmatch(text) for text in texts):
-            odd = [problem for problem in reading.problems if "values of" in problem or "decimal" in problem]
-            problems += odd
+            many = len(set(texts)) > max(MOST_CLASSES, len(texts) // 2)  # numbers, and one of them is misspelt
+            problems += [one for one in reading.problems if many or "values of" in one or "decimal" in one]
             return texts, lost
     problems += [problem for problem in reading.problems if "two different" not in problem]
     if fields.dtype.kind == "b" and not reading.missing.any():

@@ -135,6 +135,9 @@ def choose(
     >>> found.network.name, found.estimate.value > 0.9
     ('fully-connected', True)
     """
+    for name, value in (("width", width), ("depth", depth)):
+        if value is not None and value < 1:
+            raise InputError(f"the {name} must be a whole number of at least 1, got {value}")
     given = {key: value for key, value in options.items() if value is not None}
     start = written(str(given["start"])) if "start" in given else None
     network = network or (None if start is None else FullyConnected.name)  # the only one with a choice

@@ -195,11 +195,26 @@ def coded(
     best = min(coded, key=lambda name: float(np.linalg.norm(found - coded[name]))) if targets == "auto" else targets
     words = {"signs": "-1 and 1", "one-hot": "0 and 1"}[best]
     told = [f"the targets are {words}" + (", which the outputs are closest to" if targets == "auto" else "")]
+    told.append(_sides(found, labels, data, sum(CODINGS[best]) / 2, words))
     if best == "signs" and (outputs == 1) == (data.task == "binary"):
         return data, told
     y = coded[best].reshape(data.n, *network.output_shape)
     plain = Dataset(data.x, y, "regression", data.name)
     return dataclasses.replace(plain, **_kept(data)), told
+
+
+def _sides(found: np.ndarray, labels: np.ndarray, data: AnyDataset, middle: float, words: str) -> str:
+    """Say which class is which, and on how many rows the model as it came is on the right side."""
+    alone = found.shape[1] == 1
+    right = (found[:, 0] > middle) == (labels == 1) if alone else np.argmax(found, axis=1) == labels
+    said = f"before any step the model has {np.count_nonzero(right)} of {data.n} rows on the right side"
+    if not alone or len(data.classes) != 2:
+        return said
+    first, second = map(str, data.classes)
+    said += f", where the classes {first} and {second} are {words}"
+    if 2 * np.count_nonzero(right) < data.n:
+        said += f": if it was trained with them the other way round, say classes {second},{first}"
+    return said
 
 
 def _kept(data: AnyDataset) -> dict[str, Any]:
