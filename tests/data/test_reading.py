@@ -50,6 +50,12 @@ def test_targets_with_decimal_commas_beside_decimal_points_are_no_classes(tmp_pa
         load(written(tmp_path, f"a;y\n1.5;{field}\n2.5;1,7\n"))
 
 
+def test_the_name_of_a_target_decides_nothing(tmp_path):
+    rows = [f"{k},{'x' if k == 5 else k % 3}" for k in range(30)]
+    data = load(written(tmp_path, "\n".join(["a,decimal values of 1", *rows]) + "\n"))
+    assert sorted(data.classes) == ["0", "1", "2", "x"]
+
+
 def test_a_misspelt_number_among_the_targets_is_named(tmp_path):
     rows = [f"{k},{1.5 * k if k != 5 else '12oo'}" for k in range(30)]
     with pytest.raises(InputError, match=r"line 7, column 'rent' holds the text '12oo' where a number is needed"):

@@ -46,13 +46,17 @@ class Column:
 
 @dataclass
 class Reading:
-    """The values of one column: floats (NaN where missing) or, for text, strings; and what is wrong with them."""
+    """The values of one column: floats (NaN where missing) or, for text, strings; and what is wrong with them.
+
+    `unreadable` says that it is wrong for labels too, where any text will do.
+    """
 
     kind: ColumnKind
     values: np.ndarray
     missing: np.ndarray
     format: str = ""
     problems: list[str] = field(default_factory=list)
+    unreadable: bool = False
 
     @property
     def present(self) -> np.ndarray:
@@ -131,7 +135,7 @@ def _text(series: Any, table: Table, j: int, known: Column | None) -> Reading:
     there = [one for one in fields if one.lower() not in MISSING]
     if odd is not None:
         problem = f"{table.column(j)} holds values of {type(odd).__name__}: give numbers, text or dates"
-        return Reading("text", np.array(fields, dtype=object), missing, problems=[problem])
+        return Reading("text", np.array(fields, dtype=object), missing, problems=[problem], unreadable=True)
     if known is not None:
         return _as_known(known, fields, missing, table, j)
     comma = [bool(COMMA.fullmatch(one)) for one in there] if table.decimal == "," else [False] * len(there)
@@ -148,6 +152,7 @@ def _text(series: Any, table: Table, j: int, known: Column | None) -> Reading:
     if there and all(is_number(one) or COMMA.fullmatch(one) or THOUSANDS.fullmatch(one) for one in there):
         row = next(k for k, one in enumerate(fields) if not missing[k] and not _is_written(one, table))
         reading.problems.append(f"{table.where(row, j)} holds '{shown(fields[row])}'{_unclear(fields[row])}")
+        reading.unreadable = True
     elif numbers > texts and texts <= max(1, len(there) // 10):
         row = next(k for k, one in enumerate(fields) if not missing[k] and not _is_written(one, table))
         reading.problems.append(_not_a_number(table, row, j, fields[row]))

@@ -109,7 +109,7 @@ def _labels(table: Table, j: int, problems: list[str]) -> tuple[np.ndarray, np.n
         lost = np.array([text.lower() in MISSING for text in texts], dtype=bool)
         if reading.kind != "number" or any(_LEADING_ZERO.fullmatch(text) for text in texts):
             many = len(set(texts)) > max(MOST_CLASSES, len(texts) // 2)  # numbers, and one of them is misspelt
-            problems += [one for one in reading.problems if many or "values of" in one or "decimal" in one]
+            problems += reading.problems if many or reading.unreadable else []
             return texts, lost
     problems += [problem for problem in reading.problems if "two different" not in problem]
     if fields.dtype.kind == "b" and not reading.missing.any():
