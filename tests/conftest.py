@@ -1,5 +1,6 @@
 """A severe setting: float64 on, no silent broadcasting between ranks; warnings are errors (pyproject)."""
 
+import gc
 import os
 
 import jax
@@ -19,6 +20,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if isinstance(item, pytest.DoctestItem) and any("# slow" in line.source for line in item.dtest.examples):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what lives to the end: thousands of tests, programs and their modules."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ following imports never leads back.
 """
 
 import ast
+import functools
 import graphlib
 import re
 import subprocess
@@ -66,9 +67,14 @@ class Import(NamedTuple):
 
 def imports(path: Path, root: Path) -> list[Import]:
     """Return every import in a file, at the top, in functions, for types; relative ones with their full names."""
+    return imports_in(path.read_text(), (root.name, *path.relative_to(root).parent.parts))
+
+
+@functools.cache
+def imports_in(text: str, package: tuple[str, ...]) -> list[Import]:
+    """Return every import in the text of a module."""
     found = []
-    package = (root.name, *path.relative_to(root).parent.parts)
-    tree = ast.parse(path.read_text(), str(path))
+    tree = ast.parse(text)
     typed = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If)
              and ast.unparse(node.test).endswith("TYPE_CHECKING") for inner in ast.walk(node)}  # fmt: skip
     later = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for inner in ast.walk(node)}

@@ -163,6 +163,7 @@ class Selection:
             far = min((steps[name] for name in self.tests[test] if name in steps), default=9.0)
             home = folder in test.relative_to(self.root).parts or ("papers" in path and "papers" in test.parts)
             named = home and (stem in test.stem or package in test.stem or test.stem.removeprefix("test_") in stem)
+            named = named or test.stem == f"test_{stem}"
             return not named, min(far, 1.5) if home else far, not home, test.stat().st_size
 
         ranked = sorted(self.tests, key=rank)

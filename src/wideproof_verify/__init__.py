@@ -22,7 +22,7 @@ PRECISIONS = (53, 128, 256, 512, 1024)  # 53: float64 with radii
 
 @dataclass(frozen=True)
 class Verdict:
-    """`answer` is "proved", "not proved" or "malformed"; `checks` are rows (inequality, claimed, recomputed).
+    """`answer` is "proved", "not proved" or "malformed"; `checks` are rows (inequality, left side, right side).
 
     `course` has a row for every step that was followed from a start: the distance from exact gradient descent after it,
     the bits that were used, the factor by which an error may have grown, and the error ‖f − y‖ (‖ℓ'‖) before it, at

@@ -114,7 +114,7 @@ def read(folder: str | Path) -> Certificate:
     try:
         path = Path(folder) / "certificate.json"
         for file, most in ((path, 2**26), (path.with_name("arrays.safetensors"), 2**34)):
-            require(file.is_file(), f"{file.name} is not a file")  # a device or a pipe may never end
+            require(file.is_file(), f"there is no file {file}")  # a device or a pipe may never end
             require(file.stat().st_size < most, f"{file.name} is larger than {most >> 20} MiB")
         data = path.with_name("arrays.safetensors").read_bytes()
         stated = json.loads(path.read_bytes().decode(), object_pairs_hook=_unique)

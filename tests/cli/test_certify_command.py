@@ -33,10 +33,17 @@ def test_it_proves_and_says_so(cli, files, tmp_path):
     out = tmp_path / "proof"
     answer = cli("certify", files / "model.onnx", files / "table.csv", "--target", "label", "--out", out)
     assert answer.code == 0
-    assert " ".join(answer.out.split()).startswith("Proved: from the weights of model.onnx, polished by")
+    assert " ".join(answer.out.split()).startswith("Proved, but not near the weights of model.onnx: polishing")
     assert verify(out / "certificate").answer == "proved"
     assert (out / "report.html").exists()
     assert cli("predict", out, files / "table.csv").out.splitlines()[1].startswith("no,")
+
+
+def test_polishing_has_a_limit(cli, files, tmp_path):
+    answer = cli("certify", files / "model.onnx", files / "table.csv", "--polish", "0.1", "--out", tmp_path / "proof")
+    assert answer.code == 2
+    assert "polishing would move the weights farther than was allowed" in " ".join(answer.out.split())
+    assert not (tmp_path / "proof" / "certificate").exists()
 
 
 def test_json(cli, files, tmp_path):

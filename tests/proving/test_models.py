@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -27,10 +29,13 @@ def proof(tmp_path_factory):
 
 def test_weights_are_polished_and_the_proof_says_how_far(proof):
     assert proof.proved
-    assert "the given weights, polished by" in proof.headline
+    share = float(re.search(r"not near the given weights: polishing moved them by (\S+) %", proof.headline)[1])
+    assert share == pytest.approx(100 * proof.polished_share, rel=0.05)
     before, after = model().params, proof.certificate.params
     moved = np.sqrt(sum(float(np.sum((after[name] - before[name]) ** 2)) for name in before))
+    size = np.sqrt(sum(float(np.sum(weight**2)) for weight in before.values()))
     assert proof.polished.moved == pytest.approx(moved, rel=1e-12)
+    assert proof.polished_share == pytest.approx(moved / size, rel=1e-12)
     outputs = [np.asarray(proof.network(weights, proof.data.x)) for weights in (before, after)]
     change = float(np.abs(outputs[1] - outputs[0]).max())
     assert proof.notes[-1].endswith(f"no output by more than {change:.3g}")
@@ -52,12 +57,37 @@ def test_weights_that_pass_are_left_alone(proof):
         np.testing.assert_array_equal(again.certificate.params[name], weight)
 
 
+def test_a_little_polishing_is_said_in_passing(proof):
+    near = {name: weight + 1e-3 * np.sign(weight) for name, weight in proof.certificate.params.items()}
+    again = wp.certify(Model(proof.network, near), "iris", targets="one-hot", polish=0.1, **FLOWERS)
+    assert again.proved
+    assert 0 < again.polished_share < 0.1
+    assert "from the given weights, polished by" in again.headline
+
+
+@pytest.mark.parametrize(("polish", "quantity"), [(0, "ratio"), (0.01, "polishing")])
+def test_weights_are_not_polished_farther_than_allowed(proof, polish, quantity):
+    found = wp.certify(model(), "iris", polish=polish, **FLOWERS)
+    assert not found.proved
+    assert found.certificate is None
+    assert found.polished is None
+    assert found.attempt.obstacle.quantity == quantity
+    if quantity == "polishing":
+        assert found.attempt.obstacle.value == pytest.approx(proof.polished_share, rel=1e-6)
+
+
+@pytest.mark.parametrize("polish", [-0.1, float("nan")])
+def test_a_share_is_no_less_than_zero(polish):
+    with pytest.raises(InputError, match="polish must be a share of the weights' length, 0 or more"):
+        wp.certify(model(), "iris", polish=polish, **FLOWERS)
+
+
 def test_a_file_is_the_same_as_the_model_in_it(proof, tmp_path):
     made = model()
     to_onnx(made.network, made.params, tmp_path / "model.onnx")
     found = wp.certify(tmp_path / "model.onnx", "iris", **FLOWERS)
     assert found.proved
-    assert found.headline.startswith("Proved: from the weights of model.onnx, polished by")
+    assert found.headline.startswith("Proved, but not near the weights of model.onnx: polishing moved them by")
     assert found.certificate.claims == proof.certificate.claims
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import struct
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from wideproof.networks import (
     ResidualReLU,
 )
 from wideproof_verify import verify
+from wideproof_verify.__main__ import main
 from wideproof_verify.activations import ACTIVATIONS, C_SIGMA
 from wideproof_verify.graphs import MalformedError, build, describe
 
@@ -110,6 +112,13 @@ def test_missing_files(folder):
     assert verify(folder).answer == "malformed"
     assert verify(folder / "elsewhere").answer == "malformed"
     assert verify(folder / "certificate.json").answer == "malformed"
+
+
+def test_the_folder_of_a_proof_will_do(folder, capsys):
+    assert main([str(folder)]) == main([str(folder.parent)]) == 0
+    first, second = capsys.readouterr().out.split("proved: ")[1:]
+    assert re.sub(r"[\d.]+ s\n", "", first) == re.sub(r"[\d.]+ s\n", "", second)
+    assert "left side" in first
 
 
 def changed(stated: dict, path: str, value: object) -> dict:

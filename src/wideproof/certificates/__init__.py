@@ -20,6 +20,7 @@ from wideproof.certificates.inertia import certify_momentum as certify_momentum
 from wideproof.certificates.lengths import distance as distance
 from wideproof.certificates.lengths import length as length
 from wideproof.certificates.nearest import nearest as nearest
+from wideproof.certificates.obstacles import too_far as too_far
 from wideproof.certificates.polishing import Polished as Polished
 from wideproof.certificates.polishing import fit_read_out as fit_read_out
 from wideproof.certificates.polishing import polish as polish

@@ -22,8 +22,8 @@ class Obstacle:
     Attributes
     ----------
     quantity
-        What is in the way: `"contradiction"`, `"parameters"`, `"eigenvalue"`, `"ratio"`, `"kink"`, `"divergence"`; of
-        basins also `"distance"`, `"repeats"` or `"rows"`; of weight decay `"decay"` or `"gradient"`.
+        What is in the way: `"contradiction"`, `"parameters"`, `"eigenvalue"`, `"ratio"`, `"kink"`, `"divergence"`,
+        `"polishing"`; of basins also `"distance"`, `"repeats"` or `"rows"`; of weight decay `"decay"` or `"gradient"`.
     value
         Its value
     needed

@@ -90,6 +90,18 @@ def ratio_too_large(anchor: Anchor, polished: bool = False) -> Obstacle:
     return Obstacle("ratio", h, 0.5, reason, tuple(advice))
 
 
+def too_far(share: float, allowed: float) -> Obstacle:
+    """Weights that fit only where polishing moves them farther than was asked for, as a share of their length.
+
+    >>> print(too_far(0.97, 0.1))
+    the weights must move by 97 % of their length to fit, and 10 % was allowed: train the model further; or allow more
+    """
+    reason = (
+        f"the weights must move by {100 * share:.2g} % of their length to fit, and {100 * allowed:.2g} % was allowed"
+    )
+    return Obstacle("polishing", share, allowed, reason, ("train the model further", "allow more"))
+
+
 def kink(anchor: Anchor, radius: float) -> Obstacle | None:
     """A unit of a piecewise linear network that could change its sign within `radius`."""
     if not anchor.graph.kinked or sign_slack(anchor, radius) > 1:

@@ -50,6 +50,12 @@ def certify_command(
             says="Labels as signs (-1, 1) or one-hot (0, 1); auto: whichever the outputs are closer to.",
         ),
     ] = "auto",
+    polish: Annotated[
+        float,
+        typer.Option(
+            help="Polish by at most this share of the weights' length, as in 0.1; 0: not at all.", show_default=False
+        ),
+    ] = float("inf"),
     sharp: Annotated[bool, typer.Option("--sharp", help="Sharper Lipschitz constants; slower.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the proof.")] = None,
     json: Json = False,
@@ -65,8 +71,8 @@ def certify_command(
     names = None if trained is None else [part.strip() for part in trained.split(",")]
     with watching(quiet or json, lines=True) as progress:
         proof = certify_model(
-            model, source, trained=names, targets=targets, prepare=prepare, sharp=sharp, progress=progress,
-            folder=out or new_name(Path("proofs"), model.stem),
+            model, source, trained=names, targets=targets, prepare=prepare, polish=polish, sharp=sharp,
+            progress=progress, folder=out or new_name(Path("proofs"), model.stem),
             **loading(target, classes, limit, header, None, task, missing, keep_ids),
         )  # fmt: skip
     answer(proof, json)

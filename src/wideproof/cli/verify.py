@@ -24,7 +24,4 @@ def verify_command(
     """
     from wideproof_verify.__main__ import main
 
-    inside = folder / "certificate"
-    if not (folder / "certificate.json").exists() and inside.is_dir():
-        folder = inside  # the folder of `prove`, which holds the certificate
     raise typer.Exit(main([str(folder), *(["--json"] if json else [])]))

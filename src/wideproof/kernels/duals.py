@@ -315,16 +315,16 @@ def _refine(name: str, kernel: Rule, columns: Sequence[ArrayLike], blocks: Calla
 
 def _require_agreement(name: str, rule: Rule, *arguments: np.ndarray) -> None:
     """Compare the first use of a compiled rule, a `functools.partial` of it, in this process with NumPy."""
-
-    def check() -> None:
-        expected = machine.in_numpy(rule, *arguments)
-        within = machine.tolerance(np.float64, BLOCK**2) * max(1.0, float(np.abs(expected).max()))
-        functions = [part for part in rule.args if isinstance(part, Activation)]
-        machine.require_agreement(name, rule(*arguments), expected, within, tuple(functions))
-
     if not machine.traced(arguments):
         functions = [part.value for part in rule.args if isinstance(part, Activation)]
-        machine.trusted((rule.func, *rule.args, *functions), check)
+        machine.trusted((rule.func, *rule.args, *functions), lambda: _compare(name, rule, arguments))
+
+
+def _compare(name: str, rule: Rule, arguments: tuple[np.ndarray, ...]) -> None:
+    expected = machine.in_numpy(rule, *arguments)
+    within = machine.tolerance(np.float64, BLOCK**2) * max(1.0, float(np.abs(expected).max()))
+    functions = [part for part in rule.args if isinstance(part, Activation)]
+    machine.require_agreement(name, rule(*arguments), expected, within, tuple(functions))
 
 
 @functools.cache

@@ -64,6 +64,7 @@ def certify_model(
     targets: str = "auto",
     prepare: str = "none",
     folder: str | Path | None = None,
+    polish: float = math.inf,
     sharp: bool = False,
     progress: Watch | None = None,
     **loading: Any,
@@ -88,6 +89,9 @@ def certify_model(
         What was done to the inputs before the model saw them; by default nothing.
     folder
         Where run, certificate and report are kept; by default nothing is.
+    polish
+        The share of their length by which weights may be polished: 0.1 for a tenth, 0 for not at all; by default
+        as far as it takes.
     sharp
         Sharper Lipschitz constants; slower.
     progress
@@ -97,11 +101,13 @@ def certify_model(
         with tempfile.TemporaryDirectory() as kept:
             made = certify_model(
                 model, source, target, trained=trained, targets=targets, prepare=prepare, folder=Path(kept) / "proof",
-                sharp=sharp, progress=progress, **loading,
+                polish=polish, sharp=sharp, progress=progress, **loading,
             )  # fmt: skip
             return dataclasses.replace(made, folder=None)
     if targets not in ("auto", *CODINGS):
         raise InputError(f"targets must be auto, signs or one-hot, got {targets!r}")
+    if not polish >= 0:
+        raise InputError(f"polish must be a share of the weights' length, 0 or more, got {polish}")
     recipe = Recipe(steps=0, step_size="safe")
     job = Job(Path(folder), recipe, sharp, progress or unwatched)
     folders.require_place(job.folder)
@@ -118,14 +124,14 @@ def certify_model(
         start = begin(network, data, recipe, given.params)
         run = dataclasses.replace(start, status=Status.LIMIT)
         look = certify_weights(network, run.params, data, level="float64") if data.y.size <= DENSE else None
-        attempt, polished = certified(job, network, run, data, math.inf if look is None else look.h, name)
+        attempt, polished = certified(job, network, run, data, math.inf if look is None else look.h, name, polish)
         _keep(run, job.folder)
     verdict = verified(job, attempt)
     with job.stage("comparing", "comparing with the prediction"):
         eigenvalues, predicted = spectra(run, data, look, attempt)
     notes = [*(data.encoding.notes if data.encoding is not None else ()), *given.notes, *coding]
     if polished is not None:
-        notes.append(_change(network, run.params, polished.params, data, polished.moved))
+        notes.append(_change(network, run.params, polished.params, data))
     return Proof(
         data, None, network, run, (), polished, attempt, verdict, eigenvalues, predicted, job.seconds, job.folder, (),
         tuple(notes), name,
@@ -222,12 +228,10 @@ def _kept(data: AnyDataset) -> dict[str, Any]:
 
 
 def _change(
-    network: Network, before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray], data: AnyDataset, moved: float
+    network: Network, before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray], data: AnyDataset
 ) -> str:
     change = float(np.abs(np.asarray(network(after, data.x)) - np.asarray(network(before, data.x))).max())
-    size = np.sqrt(sum(float(np.sum(np.square(before[name]))) for name in network.trained_names))
-    share = f"{100 * moved / size:.3g} % of their length"
-    return f"polishing moved the weights by {share}, and no output by more than {change:.3g}"
+    return f"polishing moved no output by more than {change:.3g}"
 
 
 def _keep(run: Run, folder: Path) -> None:

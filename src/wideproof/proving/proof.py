@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wideproof.answers import Answer
-from wideproof.certificates import Attempt, Certificate, Polished, Start
+from wideproof.certificates import Attempt, Certificate, Polished, Start, length
 from wideproof.data import AnyDataset, Audit, Distinct, distinct
 from wideproof.networks import Network
 from wideproof.proving.estimates import Estimate
@@ -115,6 +115,13 @@ class Proof:
         return self.run is not None and self.certificate is not None and at_the_start(self.run, self.certificate)
 
     @property
+    def polished_share(self) -> float:
+        """How far polishing moved the weights, in units of their length; 0 where nothing was polished."""
+        if self.polished is None or self.run is None:
+            return 0.0
+        return self.polished.moved / length({name: self.run.params[name] for name in self.network.trained_names})
+
+    @property
     def groups(self) -> Distinct:
         """The distinct inputs with their counts, and the least loss of any function."""
         return distinct(self.data)
@@ -187,6 +194,7 @@ class Proof:
             "training": None if run is None else {"steps": run.step, "loss": run.loss, "step_size": run.step_size,
                                                   "seed": run.recipe.seed, "seconds": run.seconds},
             "polished": None if self.polished is None else {"steps": self.polished.steps, "moved": self.polished.moved,
+                                                            "share": self.polished_share,
                                                             "residuals": list(self.polished.residuals)},
             "ratios": [ratio._asdict() for ratio in self.ratios],
             "start": None if self.start is None else {"steps": self.start.steps, "step_size": self.start.step_size,

@@ -24,8 +24,10 @@ from wideproof.certificates import (
     balanced,
     certify,
     fit_read_out,
+    length,
     memory_of,
     polish,
+    too_far,
 )
 from wideproof.data import AnyDataset, audit, distinct, load, prepare
 from wideproof.deprecations import renamed
@@ -327,9 +329,18 @@ def look_at(run: Run, attempt: Attempt) -> Ratio:
 
 
 def certified(
-    job: Job, network: Network, run: Run, data: AnyDataset, h: float, weights: str = "the trained weights"
+    job: Job,
+    network: Network,
+    run: Run,
+    data: AnyDataset,
+    h: float,
+    weights: str = "the trained weights",
+    farthest: float = math.inf,
 ) -> tuple[Attempt, Polished | None]:
-    """Certify the weights of a run whose proof ratio is about `h`, polished where that is needed."""
+    """Certify the weights of a run whose proof ratio is about `h`, polished where that is needed.
+
+    Weights that would have to be polished by more than the share `farthest` of their length stay as they are.
+    """
     told = about(run, weights)
     if h < 0.5:
         attempt = certify(network, run.params, data, sharp=job.sharp, about=told)
@@ -342,8 +353,14 @@ def certified(
         advice = (f"use a smaller step size, such as {smaller:.4g}",)
         diverged = Obstacle("divergence", run.step_size, smaller, reason, advice)
         return dataclasses.replace(attempt, certificate=None, descent=None, obstacle=diverged), None
+    if not farthest:
+        return certify(network, run.params, data, sharp=job.sharp, about=told), None
     job.tell("polishing the weights")
     found = _polished(network, run, data)
+    share = found.moved / length({name: run.params[name] for name in network.trained_names})
+    if share > farthest:
+        attempt = certify(network, run.params, data, level="float64")
+        return dataclasses.replace(attempt, certificate=None, descent=None, obstacle=too_far(share, farthest)), None
     told |= {
         "anchor": f"{weights}, polished",
         "polishing": {"steps": found.steps, "moved": found.moved, "weights": found.kind},

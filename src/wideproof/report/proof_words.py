@@ -59,6 +59,7 @@ OBSTACLES = {
     "contradiction": ("zero loss does not exist, because equal inputs have different targets", "least loss", "exactly"),
     "step size": ("the step size is larger than the theorem allows", "step size", "at most"),
     "divergence": ("training diverged", "step size", "at most"),
+    "polishing": ("polishing would move the weights farther than was allowed", "share of their length", "at most"),
     "growth": ("the steps from the start cannot be followed", "growth of errors in bits", "at most"),
     "rows": ("the steps from the start cannot be followed", "rows of a step", "at most"),
 }
@@ -125,8 +126,8 @@ class Row(NamedTuple):
     """An inequality that the verifier checked; `count` like it are represented by the tightest one."""
 
     name: str
-    claimed: float
-    found: float
+    left: float
+    right: float
     count: int
 
 
