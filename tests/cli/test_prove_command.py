@@ -139,7 +139,7 @@ def test_too_few_parameters_are_not_proved(cli, tmp_path):
     (("--width", "wide"), "--width must be auto or a whole number"),
     (("--width", 0), "--width must be auto or a whole number"),
     (("--network", "transformer", "--width", 8), "there is no network"),
-    ((*SMALL[1:], "--step-size", "fast"), "the step size must be a number, 'safe' or 'paper', got 'fast'"),
+    ((*SMALL[1:], "--step-size", "fast"), "the step size must be a number, 'auto', 'safe' or 'paper', got 'fast'"),
 ])  # fmt: skip
 def test_bad_options_are_one_sentence(cli, tmp_path, arguments, words):
     answer = cli("prove", SPHERE, *arguments, "--out", "proof", "--quiet")

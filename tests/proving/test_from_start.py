@@ -2,15 +2,16 @@
 
 import dataclasses
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wideproof as wp
-from wideproof.certificates import certify_epochs, certify_from_start, certify_sampling, enter, polish
+from wideproof.certificates import Attempt, certify_epochs, certify_from_start, certify_sampling, enter, polish
 from wideproof.errors import InputError
-from wideproof.proving import beginning
+from wideproof.proving import beginning, following
 from wideproof.report import proof_figures
 from wideproof_verify import verify
 
@@ -138,6 +139,15 @@ def test_random_batches_from_the_start(sgd):
     far = enter(early, certify_epochs(network, near, data, batch=4))
     assert far.certificate is None
     assert far.obstacle.quantity == "distance"
+
+
+@pytest.mark.parametrize(("share", "claimed"), [(0.89, True), (0.91, False)])
+def test_a_loss_is_claimed_to_fall_where_it_falls_by_a_tenth(monkeypatch, share, claimed):
+    made = SimpleNamespace(claims={"loss": 2.0, "epsilon": 2.0 * share})
+    monkeypatch.setattr(following, "certify_from_start", lambda run, sharp: Attempt(None, made, None))
+    found = following._lower(None, sharp=False)
+    assert (found.certificate is made) == claimed
+    assert claimed or (found.obstacle.quantity, found.obstacle.value) == ("gain", 2.0 * share)
 
 
 @pytest.mark.parametrize("batch", [None, 4])

@@ -45,7 +45,7 @@ def _all(data: AnyDataset, audit: "Audit") -> Iterator[Verdict]:
         yield _last_coordinate(data, audit)
         yield _signs("zou2018", data)
         yield _separated(audit)
-        yield _unit("frei2019", "inputs on the sphere", audit)
+        yield _unit("frei2019", "inputs on the unit sphere", audit)
         yield _signs("frei2019", data)
         yield _margin(data, audit)
     if isinstance(data, SequenceDataset):
@@ -62,7 +62,12 @@ def _unit(paper: str, assumption: str, audit: "Audit") -> Verdict:
     remedy = "prepare with `unit`"
     if audit.zero_rows:
         remedy = f"remove {_rows(audit.zero_rows)}, or `center`, then prepare with `unit`"
-    return _verdict(paper, assumption, holds, f"norms from {low:.6g} to {high:.6g}", remedy)
+    return _verdict(paper, assumption, holds, _norms(audit), remedy)
+
+
+def _norms(audit: "Audit") -> str:
+    low, high = (f"{norm:.6g}" for norm in audit.norms)
+    return f"all norms are {low}" if low == high else f"norms from {low} to {high}"
 
 
 def _rows(rows: tuple[int, ...]) -> str:
@@ -103,7 +108,7 @@ def _last_coordinate(data: Dataset, audit: "Audit") -> Verdict:
     low, high = audit.norms
     unit = low >= 1 - UNIT_TOLERANCE and high <= 1 + UNIT_TOLERANCE
     constant = last.max() - last.min() <= UNIT_TOLERANCE and last.min() > 0 and last.max() < 1
-    detail = f"norms from {low:.6g} to {high:.6g}, last coordinate from {last.min():.6g} to {last.max():.6g}"
+    detail = f"{_norms(audit)}, last coordinate from {last.min():.6g} to {last.max():.6g}"
     remedy = "prepare with `constant`" if not audit.zero_rows else "remove the zero rows, prepare with `constant`"
     return _verdict("zou2018", "3.4 unit inputs, constant last coordinate", bool(unit and constant), detail, remedy)
 

@@ -136,6 +136,8 @@ def prove(
                 progress=progress, **loading,
             )  # fmt: skip
             return dataclasses.replace(made, folder=None)
+    if isinstance(step_size, str) and step_size not in ("auto", "safe", "paper"):
+        raise InputError(f"the step size must be a number, 'auto', 'safe' or 'paper', got {step_size!r}")
     recipe = Recipe(steps=2048 if steps is None else steps, seed=seed, batch=batch,
                     step_size="safe" if step_size == "auto" else step_size)  # fmt: skip
     job = Job(Path(folder), recipe, sharp, progress or unwatched, from_start=from_start, before=from_start is not False)

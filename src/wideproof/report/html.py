@@ -17,6 +17,7 @@ from wideproof.storage import write_bytes
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
     from matplotlib.figure import Figure
 
     from wideproof.proving import Proof
@@ -122,8 +123,19 @@ def environment() -> Environment:
 
     places = PackageLoader("wideproof.report", "templates")
     made = Environment(loader=places, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters |= {"shown": words.shown, "paper": words.paper}
+    made.filters |= {"shown": words.shown, "paper": words.paper, "code": with_code}
     return made
+
+
+def with_code(text: str) -> Markup:
+    """Return a sentence as HTML, with what stands in backticks as code.
+
+    >>> print(with_code("prepare with `unit` if a < b"))
+    prepare with <code>unit</code> if a &lt; b
+    """
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def inline_svg(figure: Figure, name: str, title: str) -> str:

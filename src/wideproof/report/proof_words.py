@@ -14,6 +14,7 @@ import numpy as np
 
 from wideproof.certificates import ASSUMPTIONS
 from wideproof.titles import PAPERS
+from wideproof.training import Status
 
 if TYPE_CHECKING:
     from wideproof.proving import Proof
@@ -235,7 +236,7 @@ def training(proof: Proof) -> list[tuple[str, str]]:
     rows = [
         ("method", f"{recipe.optimizer} {method}"),
         ("loss", f"{recipe.loss}, {recipe.objective.reduction.replace('_', ' ')}"),
-        ("steps", f"{run.step} ({run.ending})"),
+        ("steps", str(run.step) if run.status is Status.LIMIT else f"{run.step} ({run.ending})"),
         ("step size", shown(run.step_size)),
         ("seed", str(recipe.seed)),
         ("precision", recipe.precision),
