@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import doctest
 import importlib
 import inspect
 import io
@@ -110,6 +111,13 @@ def gone(function: Callable[..., object]) -> list[str]:
     listed = re.findall(r"^(\S.*)$", section[1] if section else "", re.MULTILINE)
     names = [name.strip("* ") for line in listed for name in line.split(",")]
     return [name for name in names if name not in inspect.signature(function).parameters]
+
+
+@pytest.mark.parametrize("module", ["docstrings", "public", "formulas", "links", "inventory"])
+def test_examples_of_what_builds_the_site(monkeypatch: pytest.MonkeyPatch, module: str):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
+    pytest.importorskip("sphinx", reason="make docs installs it")
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 
 def test_every_argument_of_a_public_function_is_described(monkeypatch: pytest.MonkeyPatch):

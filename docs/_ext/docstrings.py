@@ -37,6 +37,24 @@ def _process(app: Sphinx, what: str, name: str, obj: object, options: object, li
         lines.clear()  # what Python says of every field of a named tuple
         return
     lines[:] = rewritten("\n".join(lines)).split("\n")
+    if what in ("attribute", "property"):
+        lines.insert(0, "")  # or what stands before a colon in the first line would be read as a type
+
+
+def readable(signature: str) -> str:
+    """Return a signature that Sphinx can parse, and so shorten: no `<factory>`, no limits of a field beside its type.
+
+    >>> readable("(name: ~typing.Annotated[str, Pattern(pattern='[a-z]')], tasks: list[int] = <factory>)")
+    '(name: str, tasks: list[int] = ...)'
+    """
+    plain = re.sub(r"~?typing\.Annotated\[(.+?), ~?(?:\w+\.)*\w+\(.*?\)\]", r"\1", signature)
+    return plain.replace("<factory>", "...")
+
+
+def _process_signature(
+    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    return None if signature is None else readable(signature), returned
 
 
 def _shorten(app: Sphinx, document: nodes.document) -> None:
@@ -50,5 +68,6 @@ def _shorten(app: Sphinx, document: nodes.document) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Rewrite before the sections are read."""
     app.connect("autodoc-process-docstring", _process, priority=100)
+    app.connect("autodoc-process-signature", _process_signature)
     app.connect("doctree-read", _shorten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -69,7 +69,8 @@ class Public(SphinxDirective):
             value = getattr(module, name)
             kind = directive_for(value)
             if kind == "data":  # a table: its keys say what there is
-                keys = ", ".join(f"``{key}``" for key in value) if isinstance(value, Iterable) else f"``{value!r}``"
+                listed = isinstance(value, Iterable) and not isinstance(value, str)
+                keys = ", ".join(f"``{key}``" for key in value) if listed else f"``{value!r}``"
                 lines += [f".. py:data:: {package}.{name}", "", f"   {keys}", ""]
                 continue
             lines.append(f".. {kind}:: {package}.{name}")

@@ -199,3 +199,11 @@ def test_wrong_shape_says_what_is_wanted():
 def test_bad_sizes_get_a_sentence(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_a_residual_scale_of_zero_leaves_the_skips_alone():
+    network = ResidualReLU(3, 4, 3, residual_scale=0.0)
+    first, *between, _ = network.features(network.init(0), np.eye(3))
+    assert len(between) == 2
+    for layer in between:
+        np.testing.assert_array_equal(layer, first)
