@@ -1,10 +1,12 @@
 """Docstrings are written for people who read code, in Markdown; here they become what Sphinx reads."""
 
 import re
+from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.ext.napoleon.docstring import NumpyDocstring
 
 _BLOCK = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 _INLINE = re.compile(r"(?<![\w$])\$([^$\n]+(?:\n[^$\n]+)?)\$(?!\w)")
@@ -37,8 +39,6 @@ def _process(app: Sphinx, what: str, name: str, obj: object, options: object, li
         lines.clear()  # what Python says of every field of a named tuple
         return
     lines[:] = rewritten("\n".join(lines)).split("\n")
-    if what in ("attribute", "property"):
-        lines.insert(0, "")  # or what stands before a colon in the first line would be read as a type
 
 
 def readable(signature: str) -> str:
@@ -65,8 +65,14 @@ def _shorten(app: Sphinx, document: nodes.document) -> None:
                 text.parent.replace(text, nodes.Text(text.replace(_LONG, "Array")))
 
 
+def _whole(docstring: Any) -> tuple[str, list[str]]:
+    """Return no type and all lines: a colon in the first line of a property separates no type from a description."""
+    return "", type(docstring)(docstring._consume_to_end(), docstring._config).lines()
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Rewrite before the sections are read."""
+    setattr(NumpyDocstring, "_consume_inline_attribute", _whole)  # noqa: B010
     app.connect("autodoc-process-docstring", _process, priority=100)
     app.connect("autodoc-process-signature", _process_signature)
     app.connect("doctree-read", _shorten)

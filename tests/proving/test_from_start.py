@@ -143,9 +143,10 @@ def test_random_batches_from_the_start(sgd):
 
 @pytest.mark.parametrize(("share", "claimed"), [(0.89, True), (0.91, False)])
 def test_a_loss_is_claimed_to_fall_where_it_falls_by_a_tenth(monkeypatch, share, claimed):
-    made = SimpleNamespace(claims={"loss": 2.0, "epsilon": 2.0 * share})
+    made: Any = SimpleNamespace(claims={"loss": 2.0, "epsilon": 2.0 * share})
     monkeypatch.setattr(following, "certify_from_start", lambda run, sharp: Attempt(None, made, None))
-    found = following._lower(None, sharp=False)
+    run: Any = None
+    found = following._lower(run, sharp=False)
     assert (found.certificate is made) == claimed
     assert claimed or (found.obstacle.quantity, found.obstacle.value) == ("gain", 2.0 * share)
 

@@ -29,8 +29,8 @@ def proof(tmp_path_factory):
 
 def test_weights_are_polished_and_the_proof_says_how_far(proof):
     assert proof.proved
-    share = float(re.search(r"not near the given weights: polishing moved them by (\S+) %", proof.headline)[1])
-    assert share == pytest.approx(100 * proof.polished_share, rel=0.05)
+    (share,) = re.findall(r"not near the given weights: polishing moved them by (\S+) %", proof.headline)
+    assert float(share) == pytest.approx(100 * proof.polished_share, rel=0.05)
     before, after = model().params, proof.certificate.params
     moved = np.sqrt(sum(float(np.sum((after[name] - before[name]) ** 2)) for name in before))
     size = np.sqrt(sum(float(np.sum(weight**2)) for weight in before.values()))

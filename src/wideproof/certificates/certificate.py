@@ -75,7 +75,7 @@ class Certificate:
     ----------
     theorem
         `"descent"`, `"existence"`, `"logistic"`, `"fit"`, `"impossible"`, `"basin"`, `"epochs"`, `"sampling"`,
-        `"orders"`, `"ridge"` or `"momentum"`.
+        `"orders"`, `"ridge"`, `"momentum"` or `"finite"`.
     level
         How the claims were computed, `"float64"` or `"enclosed"`. Only a verifier calls a claim proved.
     graph

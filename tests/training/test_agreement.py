@@ -1,0 +1,74 @@
+"""One step of training against NumPy: the loss always, the weights where they are a plain gradient step in float64."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from wideproof.errors import MachineError
+from wideproof.networks import FullyConnected
+from wideproof.training import Recipe
+from wideproof.training.agreement import Step, require_agreement
+
+NETWORK = FullyConnected(input_dim=3, width=8, depth=1, activation="tanh")
+RATE = 0.1
+
+
+def step(precision: str = "float64") -> Step:
+    """The step with a gradient from differences of the loss."""
+    params = {name: np.asarray(weight, precision) for name, weight in NETWORK.init(0).items()}
+    x, y = np.eye(3, dtype=precision), np.array([1.0, -1.0, 1.0], precision)
+    trained = {name: params[name] for name in NETWORK.trained_names}
+    fixed = {name: weight for name, weight in params.items() if name not in trained}
+
+    def loss(name: str, at: tuple[int, ...], by: float) -> float:
+        moved = {**params, name: params[name].astype(np.float64)}
+        moved[name][at] += by
+        return 0.5 * float(np.sum(np.square(np.asarray(NETWORK(moved, x.astype(np.float64))) - y)))
+
+    moved = {}
+    for name, weight in trained.items():
+        slopes = np.empty(weight.shape)
+        for at in np.ndindex(weight.shape):
+            slopes[at] = (8 * (loss(name, at, 1e-3) - loss(name, at, -1e-3))
+                          - (loss(name, at, 2e-3) - loss(name, at, -2e-3))) / 12e-3  # fmt: skip
+        moved[name] = (weight - RATE * slopes).astype(precision)
+    value = loss(next(iter(trained)), (0,) * trained[next(iter(trained))].ndim, 0.0)
+    arrays = ({name: jnp.asarray(weight) for name, weight in part.items()} for part in (fixed, trained, moved))
+    return Step(jnp.asarray(x), jnp.asarray(y), *arrays, jnp.asarray(RATE, precision), value)
+
+
+@pytest.fixture(scope="module")
+def right() -> Step:
+    return step()
+
+
+def elsewhere(right: Step) -> Step:
+    """The same step with one weight off by a thousandth."""
+    assert right.moved is not None
+    name, weight = next(iter(right.moved.items()))
+    return right._replace(moved={**right.moved, name: weight.at[(0,) * weight.ndim].add(1e-3)})
+
+
+def test_the_right_step_agrees(right):
+    require_agreement(NETWORK, Recipe(step_size=RATE), right)
+
+
+def test_a_wrong_loss_is_found(right):
+    with pytest.raises(MachineError, match="the loss in a training step of fully-connected"):
+        require_agreement(NETWORK, Recipe(step_size=RATE), right._replace(loss=right.loss + 1e-3))
+
+
+def test_a_wrong_weight_is_found(right):
+    with pytest.raises(MachineError, match="after a training step of fully-connected"):
+        require_agreement(NETWORK, Recipe(step_size=RATE), elsewhere(right))
+
+
+@pytest.mark.parametrize("change", [{"batch": 2}, {"optimizer": "momentum"}])
+def test_weights_of_other_steps_are_not_compared(right, change):
+    require_agreement(NETWORK, dataclasses.replace(Recipe(step_size=RATE), **change), elsewhere(right))
+
+
+def test_weights_in_float32_are_not_compared():
+    require_agreement(NETWORK, Recipe(step_size=RATE, precision="float32"), elsewhere(step("float32")))
