@@ -1,7 +1,9 @@
 """One step of training against NumPy: the loss always, the weights where they are a plain gradient step in float64."""
 
 import dataclasses
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from wideproof.networks import FullyConnected
 from wideproof.training import Recipe
 from wideproof.training.agreement import Step, require_agreement
 
-NETWORK = FullyConnected(input_dim=3, width=8, depth=1, activation="tanh")
+NETWORK = FullyConnected(input_dim=3, width=8, depth=1)
 RATE = 0.1
 
 
@@ -35,8 +37,9 @@ def step(precision: str = "float64") -> Step:
                           - (loss(name, at, 2e-3) - loss(name, at, -2e-3))) / 12e-3  # fmt: skip
         moved[name] = (weight - RATE * slopes).astype(precision)
     value = loss(next(iter(trained)), (0,) * trained[next(iter(trained))].ndim, 0.0)
-    arrays = ({name: jnp.asarray(weight) for name, weight in part.items()} for part in (fixed, trained, moved))
-    return Step(jnp.asarray(x), jnp.asarray(y), *arrays, jnp.asarray(RATE, precision), value)
+    as_jax = partial(jax.tree.map, jnp.asarray)
+    return Step(jnp.asarray(x), jnp.asarray(y), as_jax(fixed), as_jax(trained), as_jax(moved),
+                jnp.asarray(RATE, precision), value)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
