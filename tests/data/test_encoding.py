@@ -72,6 +72,19 @@ def test_rows_with_missing_values_are_dropped_or_refused(ship):
         load(ship, "Survived", missing="error")
 
 
+def test_only_the_blanks_of_used_rows_are_counted(ship):
+    data = load(ship, "Survived", limit=10)  # survivors alternate: the first ten rows
+    assert notes(data)[1].startswith("filled 2 missing values in Age (median) and 3 in Deck (most frequent), with 2 ")
+    assert data.notes[-1] == "2 classes: 0 (5) and 1 (5); 10 of 30 rows are used (limit)"
+
+
+def test_notes_without_a_blank_in_the_used_rows_fill_nothing(tmp_path):
+    path = written(tmp_path, "a,y\n1,u\n2,v\n3,u\n,v\n")
+    assert notes(load(path))[1].startswith("filled 1 missing value in a")
+    assert notes(load(path, limit=2)) == ("1 column: 1 number",)
+    assert load(path, limit=2).notes[1:] == ("2 classes: u (1) and v (1); 2 of 4 rows are used (limit)",)
+
+
 def test_identifiers_are_left_out_unless_asked_for(tmp_path):
     body = "\n".join(f"{k},{k * 10 + 7},{k / 3},key{k},{k % 2}" for k in range(30))
     path = written(tmp_path, f"n,user_id,x,code,y\n{body}\n")
@@ -210,9 +223,11 @@ def test_packing_keeps_encoding_and_rows(ship):
     assert tensors["rows"].dtype == np.int64
     again = unpack(tensors, json.loads(json.dumps(meta)))
     assert again.encoding == data.encoding
+    assert again.notes == data.notes
     assert again.rows is not None
     assert again.rows.tolist() == [11, 5, 7]
     meta.pop("encoding")
+    meta.pop("remarks")
     del tensors["rows"]
     older = unpack(tensors, meta)
     assert (older.encoding, older.rows) == (None, None)

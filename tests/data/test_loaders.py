@@ -219,6 +219,34 @@ def test_digits_are_the_scans_and_limit_is_balanced():
         load("digits", target="x")
 
 
+def test_rows_that_are_not_used_are_told():
+    assert load("breast_cancer", limit=200).notes == (
+        "2 classes: benign (100) and malignant (100); 200 of 569 rows are used (limit)",
+    )
+    assert (
+        load("iris", classes=("setosa", "virginica"), limit=20)
+        .notes[0]
+        .endswith("20 of 150 rows are used (classes and limit)")
+    )
+    assert load("iris", classes=("setosa", "virginica")).notes[0].endswith("; 100 of 150 rows are used (classes)")
+    assert load("digits").notes == ()  # too many classes for a line, and every row
+    assert load("diabetes", limit=42).notes == ("42 of 442 rows are used (limit)",)
+    assert load("sphere:n=6,d=3,separation=0.5", limit=4).notes == ("4 of 6 rows are used (limit)",)
+    assert load((np.eye(3), np.ones((3, 2))), limit=2).notes == ("2 of 3 rows are used (limit)",)
+
+
+def test_classes_that_differ_only_in_case_are_told(tmp_path):
+    rows = "".join(f"{k},{answer}\n" for k, answer in enumerate(["No", "no ", "yes", "no"] * 3))
+    data = load(write(tmp_path, "t.csv", "a,answer\n" + rows))
+    assert data.classes == ("No", "no", "yes")
+    assert data.notes[1] == "3 classes: No (3), no (6) and yes (3)"
+    assert data.notes[2].startswith("'No' and 'no' are two classes: ")
+    assert "write them alike" in data.notes[2]
+    many = load((np.eye(4), ["A b", "a  B", "A B", "c"])).notes
+    assert many[1].startswith("'A B', 'A b' and 'a B' are 3 classes: ")
+    assert not any("alike" in note for note in load("iris").notes)
+
+
 def test_generator_specs():
     data = load("sphere:n=20,d=3,separation=0.1", seed=4, limit=4)
     assert data.n == 4

@@ -40,6 +40,15 @@ def listed(parts: Sequence[str], most: int = MOST_SHOWN) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else "none"
 
 
+def counted(number: int, word: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "row"), counted(2, "row")
+    ('1 row', '2 rows')
+    """
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def complain(source: str, problems: Sequence[str]) -> None:
     """Raise all problems of one source as one sentence; do nothing if there are none.
 
