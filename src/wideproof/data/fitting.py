@@ -122,7 +122,7 @@ def _labels(table: Table, j: int, problems: list[str]) -> tuple[np.ndarray, np.n
             many = len(set(texts)) > max(MOST_CLASSES, len(texts) // 2)  # numbers, and one of them is misspelt
             problems += reading.problems if many or reading.unreadable else []
             return texts, lost
-    problems += [problem for problem in reading.problems if "two different" not in problem]
+    problems += reading.besides_merging
     if fields.dtype.kind == "b" and not reading.missing.any():
         return fields.to_numpy(bool), reading.missing
     if fields.dtype.kind in "iu" and not reading.missing.any():
