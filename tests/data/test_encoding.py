@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.data.tools import inputs, notes, written
-from wideproof.data import Dataset, Encoding, encode, load
+from wideproof.data import Dataset, Encoding, encode, load, unseen
 from wideproof.data.packing import pack, unpack
 from wideproof.errors import InputError
 
@@ -189,6 +189,36 @@ def test_new_rows_of_a_file(ship, tmp_path):
     wrong = pd.read_csv(ship).assign(Age=pd.Timestamp(0), Alone=2, Boarded=3.0)
     with pytest.raises(InputError, match=r"has 3 problems: .*where numbers.*where dates.*where truth values"):
         encode(data.encoding, wrong)
+
+
+@pytest.mark.parametrize("source", ["file", "frame"])
+def test_unseen_texts_of_new_rows_are_told(tmp_path, source):
+    data = load(written(tmp_path, "city,plan,age,y\nBonn,a,1.5,u\nUlm,b,2,v\n,a,3,u\n"), "y")
+    new = written(tmp_path, "age,city,plan\n1,Kiel,a\n2,Kiel,c\n3,,b\n4,Ulm,a\n5,Bremen,a\n", "new.csv")
+    assert data.encoding is not None
+    found = unseen(data.encoding, new if source == "file" else pd.read_csv(new))
+    assert len(found) == 2
+    assert found[0].startswith(
+        "column 'city': 3 rows have a value that the training table does not hold ('Kiel' and 'Br"
+    )
+    assert found[1].startswith(
+        "column 'plan': 1 row has a value that the training table does not hold ('c'): all inputs"
+    )
+    assert unseen(data.encoding, tmp_path / "t.csv") == ()
+
+
+def test_a_name_of_a_column_hides_no_problem(tmp_path):
+    """Numbers that merge in float64 are no problem of targets and of new rows: that is not read off the message."""
+    with pytest.raises(InputError, match="holds inf: give a finite number"):
+        load(written(tmp_path, "a,two different\n1,2.5\n2,inf\n3,4.5\n"))
+    data = load(written(tmp_path, "two different,y\n1.5,2.5\n2,3.5\n3,4.5\n"))
+    assert data.encoding is not None
+    with pytest.raises(InputError, match="holds inf: give a finite number"):
+        encode(data.encoding, pd.DataFrame({"two different": ["1", "inf"]}))
+    merging = ["0.30000000000000000001", "0.30000000000000000002"]
+    assert encode(data.encoding, pd.DataFrame({"two different": merging})).tolist() == [[0.3], [0.3]]
+    body = "".join(f"{k},{field}\n" for k, field in enumerate([*merging, "0.5", "0.7"]))
+    assert load(written(tmp_path, f"a,y\n{body}")).y.tolist() == [0.3, 0.3, 0.5, 0.7]
 
 
 def test_new_rows_without_names_are_matched_by_position(tmp_path):
