@@ -79,8 +79,8 @@ def test_target_by_name_position_and_text(tmp_path):
             {},
             r"column 2 \(counting from 1\) holds 9007199254740993, which has more digits",
         ),
-        ("a,b\n1,2\n3,4\n", {"target": "c"}, r"no column 'c' \(its columns are a, b\)"),
-        ("1,2\n3,4\n", {"target": "c"}, r"no column 'c' \(it has no header\)"),
+        ("a,b\n1,2\n3,4\n", {"target": "c"}, "no column 'c', its columns are a, b: choose"),
+        ("1,2\n3,4\n", {"target": "c"}, "no column 'c', it has no header"),
         ("a,a,b\n1,2,3\n3,4,5\n", {"target": "a"}, r"2 columns called 'a': choose the target by position"),
         ("1,2\n3,4\n", {"target": 2}, r"2 columns, so there is no target at position 2: use 0 to 1"),
         ("a,b\n1,2\n3,4\n", {"header": False}, r"line 1, column 1 \(counting from 1\) holds the text 'a'"),
@@ -186,6 +186,34 @@ def test_places_that_are_no_data(tmp_path):
         load(tmp_path)
     with pytest.raises(InputError, match=r"ends in '.xlsx': save it as one of .csv"):
         load(write(tmp_path, "t.xlsx", "1,2"))
+
+
+def test_what_is_misspelt_gets_a_hint(tmp_path, monkeypatch):
+    path = write(tmp_path, "prices.csv", "size,price,kind\n1,2,large\n2,3.5,small\n")
+    np.savez(tmp_path / "t.npz", x=np.eye(2), labels=[0, 1])
+    monkeypatch.chdir(tmp_path)
+    alike: list[tuple[Any, dict[str, Any], str]] = [
+        (path, {"target": "prise"}, "price"),
+        (path, {"target": "Price"}, "price"),
+        ("t.npz", {"target": "label"}, "labels"),
+        ("iris", {"classes": ("Setosa", "virginica")}, "setosa"),
+        (tmp_path / "price.csv", {}, "prices.csv"),
+        ("prices.cvs", {}, "prices.csv"),
+        ("breast-cancer", {}, "breast_cancer"),
+        ("spere:n=6,d=3,separation=0.5", {}, "sphere"),
+    ]
+    for source, options, name in alike:
+        with pytest.raises(InputError, match=rf" \(did you mean '{name}'\?\)"):
+            load(source, **options)
+    other: list[dict[str, Any]] = [
+        {"source": path, "target": "city"},
+        {"source": "digits", "classes": (0, 12)},
+        {"source": "nowhere.csv"},
+    ]
+    for options in other:
+        with pytest.raises(InputError) as refused:
+            load(**options)
+        assert "did you mean" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from wideproof.data.dataset import AnyDataset, Dataset, ImageDataset, SequenceDa
 from wideproof.data.encoding import Encoding
 from wideproof.data.exact import is_number
 from wideproof.data.notes import on_alike, on_classes, on_rows
-from wideproof.data.words import plain, shown
+from wideproof.data.words import meant, plain, shown
 from wideproof.errors import InputError
 
 Kind = Literal["vectors", "images", "sequences"]
@@ -204,7 +204,7 @@ def _keep_classes(raw: np.ndarray, names: np.ndarray, classes: Sequence[Any], na
     for one in wanted:
         if one not in there:
             listed = ", ".join(there[:MOST_CLASSES]) + (", ..." if len(there) > MOST_CLASSES else "")
-            raise InputError(f"'{name}' has no class '{one}': choose among {listed}")
+            raise InputError(f"'{name}' has no class '{one}'{meant(one, there)}: choose among {listed}")
     if len(wanted) < 2:
         raise InputError(f"`classes` keeps {len(wanted)} class of '{name}': name at least two of {', '.join(there)}")
     return np.isin(names, wanted)

@@ -1,5 +1,6 @@
 """One door for data: a file, a frame, a pair of arrays, a bundled name or a generator with its parameters."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from wideproof.data.generators import GENERATORS, generate
 from wideproof.data.labels import Kind, from_labels
 from wideproof.data.notes import on_rows
 from wideproof.data.tables import Header, Table, target_position
-from wideproof.data.words import plain
+from wideproof.data.words import meant, plain
 from wideproof.errors import InputError
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet")
@@ -147,10 +148,10 @@ def load(
 
 def _counting_its_own(data: AnyDataset, fitted: Fitted) -> AnyDataset:
     """Have the notes count the blanks of the rows that are used."""
-    encoding = data.encoding
-    if encoding is None or data.n == len(fitted.rows):
+    encoding, rows = data.encoding, data.rows
+    if encoding is None or rows is None or data.n == len(fitted.rows):
         return data
-    notes = fitted.notes_on(np.isin(fitted.rows, data.rows))
+    notes = fitted.notes_on(np.isin(fitted.rows, rows))
     return replace(data, encoding=replace(encoding, notes=notes))
 
 
@@ -173,7 +174,7 @@ def _from_file(path: Path, how: _Treatment) -> _Raw:
             raise InputError(f"{shown} is a directory: name one file in it ({suffixes})")
         if not _exists(str(path)):
             raise InputError(
-                f"there is no file {shown}: give a path ({suffixes}), a bundled name "
+                f"there is no file {shown}{_meant(path)}: give a path ({suffixes}), a bundled name "
                 f"({', '.join(BUNDLED)}) or a generator ({', '.join(GENERATORS)})"
             )
         suffix = path.suffix.lower()
@@ -192,6 +193,17 @@ def _from_file(path: Path, how: _Treatment) -> _Raw:
             raise
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{shown} cannot be read ({reason}): check its permissions") from None
+
+
+def _meant(path: Path) -> str:
+    """Return a hint if the path is like a file of its folder, or like the name of a data set or a generator."""
+    word, *parameters = str(path).split(":", 1)
+    if parameters:
+        return meant(word, GENERATORS)
+    names = [*BUNDLED, *GENERATORS] if path.stem == word else []
+    with contextlib.suppress(OSError, ValueError):
+        names += [one.name for one in path.parent.iterdir() if one.suffix.lower() in SUFFIXES]
+    return meant(path.name, names, lambda name: Path(name).stem)
 
 
 def _from_memory(source: Any, how: _Treatment, name: str) -> _Raw:
