@@ -36,7 +36,10 @@ def test_it_proves_and_says_so(cli, files, tmp_path):
     assert " ".join(answer.out.split()).startswith("Proved, but not near the weights of model.onnx: polishing")
     assert verify(out / "certificate").answer == "proved"
     assert (out / "report.html").exists()
-    assert cli("predict", out, files / "table.csv").out.splitlines()[1].startswith("no,")
+    predicted = cli("predict", out, files / "table.csv")
+    assert predicted.out.splitlines()[0] == "label,output(yes)"
+    assert predicted.out.splitlines()[1].startswith("no,")
+    assert predicted.err == ""
 
 
 def test_polishing_has_a_limit(cli, files, tmp_path):

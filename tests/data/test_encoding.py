@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.data.tools import inputs, notes, written
-from wideproof.data import Dataset, Encoding, encode, load
+from wideproof.data import Dataset, Encoding, encode, load, unseen
 from wideproof.data.packing import pack, unpack
 from wideproof.errors import InputError
 
@@ -70,6 +70,19 @@ def test_rows_with_missing_values_are_dropped_or_refused(ship):
     sentence = r"has 2 problems: \(1\) line 3, column 'Age' is empty, a missing value \(and 5 more.*\(2\) line 5, "
     with pytest.raises(InputError, match=sentence):
         load(ship, "Survived", missing="error")
+
+
+def test_only_the_blanks_of_used_rows_are_counted(ship):
+    data = load(ship, "Survived", limit=10)  # survivors alternate: the first ten rows
+    assert notes(data)[1].startswith("filled 2 missing values in Age (median) and 3 in Deck (most frequent), with 2 ")
+    assert data.notes[-1] == "2 classes: 0 (5) and 1 (5); 10 of 30 rows are used (limit)"
+
+
+def test_notes_without_a_blank_in_the_used_rows_fill_nothing(tmp_path):
+    path = written(tmp_path, "a,y\n1,u\n2,v\n3,u\n,v\n")
+    assert notes(load(path))[1].startswith("filled 1 missing value in a")
+    assert notes(load(path, limit=2)) == ("1 column: 1 number",)
+    assert load(path, limit=2).notes[1:] == ("2 classes: u (1) and v (1); 2 of 4 rows are used (limit)",)
 
 
 def test_identifiers_are_left_out_unless_asked_for(tmp_path):
@@ -178,6 +191,36 @@ def test_new_rows_of_a_file(ship, tmp_path):
         encode(data.encoding, wrong)
 
 
+@pytest.mark.parametrize("source", ["file", "frame"])
+def test_unseen_texts_of_new_rows_are_told(tmp_path, source):
+    data = load(written(tmp_path, "city,plan,age,y\nBonn,a,1.5,u\nUlm,b,2,v\n,a,3,u\n"), "y")
+    new = written(tmp_path, "age,city,plan\n1,Kiel,a\n2,Kiel,c\n3,,b\n4,Ulm,a\n5,Bremen,a\n", "new.csv")
+    assert data.encoding is not None
+    found = unseen(data.encoding, new if source == "file" else pd.read_csv(new))
+    assert len(found) == 2
+    assert found[0].startswith(
+        "column 'city': 3 rows have a value that the training table does not hold ('Kiel' and 'Br"
+    )
+    assert found[1].startswith(
+        "column 'plan': 1 row has a value that the training table does not hold ('c'): all inputs"
+    )
+    assert unseen(data.encoding, tmp_path / "t.csv") == ()
+
+
+def test_a_name_of_a_column_hides_no_problem(tmp_path):
+    """Numbers that merge in float64 are no problem of targets and of new rows: that is not read off the message."""
+    with pytest.raises(InputError, match="holds inf: give a finite number"):
+        load(written(tmp_path, "a,two different\n1,2.5\n2,inf\n3,4.5\n"))
+    data = load(written(tmp_path, "two different,y\n1.5,2.5\n2,3.5\n3,4.5\n"))
+    assert data.encoding is not None
+    with pytest.raises(InputError, match="holds inf: give a finite number"):
+        encode(data.encoding, pd.DataFrame({"two different": ["1", "inf"]}))
+    merging = ["0.30000000000000000001", "0.30000000000000000002"]
+    assert encode(data.encoding, pd.DataFrame({"two different": merging})).tolist() == [[0.3], [0.3]]
+    body = "".join(f"{k},{field}\n" for k, field in enumerate([*merging, "0.5", "0.7"]))
+    assert load(written(tmp_path, f"a,y\n{body}")).y.tolist() == [0.3, 0.3, 0.5, 0.7]
+
+
 def test_new_rows_without_names_are_matched_by_position(tmp_path):
     path = written(tmp_path, "0,1.5,u\n1,,v\n0,2.5,u\n")
     data = load(path, 0)
@@ -210,9 +253,11 @@ def test_packing_keeps_encoding_and_rows(ship):
     assert tensors["rows"].dtype == np.int64
     again = unpack(tensors, json.loads(json.dumps(meta)))
     assert again.encoding == data.encoding
+    assert again.notes == data.notes
     assert again.rows is not None
     assert again.rows.tolist() == [11, 5, 7]
     meta.pop("encoding")
+    meta.pop("remarks")
     del tensors["rows"]
     older = unpack(tensors, meta)
     assert (older.encoding, older.rows) == (None, None)

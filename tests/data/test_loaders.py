@@ -79,8 +79,8 @@ def test_target_by_name_position_and_text(tmp_path):
             {},
             r"column 2 \(counting from 1\) holds 9007199254740993, which has more digits",
         ),
-        ("a,b\n1,2\n3,4\n", {"target": "c"}, r"no column 'c' \(its columns are a, b\)"),
-        ("1,2\n3,4\n", {"target": "c"}, r"no column 'c' \(it has no header\)"),
+        ("a,b\n1,2\n3,4\n", {"target": "c"}, "no column 'c', its columns are a, b: choose"),
+        ("1,2\n3,4\n", {"target": "c"}, "no column 'c', it has no header"),
         ("a,a,b\n1,2,3\n3,4,5\n", {"target": "a"}, r"2 columns called 'a': choose the target by position"),
         ("1,2\n3,4\n", {"target": 2}, r"2 columns, so there is no target at position 2: use 0 to 1"),
         ("a,b\n1,2\n3,4\n", {"header": False}, r"line 1, column 1 \(counting from 1\) holds the text 'a'"),
@@ -188,6 +188,34 @@ def test_places_that_are_no_data(tmp_path):
         load(write(tmp_path, "t.xlsx", "1,2"))
 
 
+def test_what_is_misspelt_gets_a_hint(tmp_path, monkeypatch):
+    path = write(tmp_path, "prices.csv", "size,price,kind\n1,2,large\n2,3.5,small\n")
+    np.savez(tmp_path / "t.npz", x=np.eye(2), labels=[0, 1])
+    monkeypatch.chdir(tmp_path)
+    alike: list[tuple[Any, dict[str, Any], str]] = [
+        (path, {"target": "prise"}, "price"),
+        (path, {"target": "Price"}, "price"),
+        ("t.npz", {"target": "label"}, "labels"),
+        ("iris", {"classes": ("Setosa", "virginica")}, "setosa"),
+        (tmp_path / "price.csv", {}, "prices.csv"),
+        ("prices.cvs", {}, "prices.csv"),
+        ("breast-cancer", {}, "breast_cancer"),
+        ("spere:n=6,d=3,separation=0.5", {}, "sphere"),
+    ]
+    for source, options, name in alike:
+        with pytest.raises(InputError, match=rf" \(did you mean '{name}'\?\)"):
+            load(source, **options)
+    other: list[dict[str, Any]] = [
+        {"source": path, "target": "city"},
+        {"source": "digits", "classes": (0, 12)},
+        {"source": "nowhere.csv"},
+    ]
+    for options in other:
+        with pytest.raises(InputError) as refused:
+            load(**options)
+        assert "did you mean" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "task"),
     [
@@ -217,6 +245,34 @@ def test_digits_are_the_scans_and_limit_is_balanced():
         load("digits", classes=(1, 12))
     with pytest.raises(InputError, match=r"own target: leave out `target`"):
         load("digits", target="x")
+
+
+def test_rows_that_are_not_used_are_told():
+    assert load("breast_cancer", limit=200).notes == (
+        "2 classes: benign (100) and malignant (100); 200 of 569 rows are used (limit)",
+    )
+    assert (
+        load("iris", classes=("setosa", "virginica"), limit=20)
+        .notes[0]
+        .endswith("20 of 150 rows are used (classes and limit)")
+    )
+    assert load("iris", classes=("setosa", "virginica")).notes[0].endswith("; 100 of 150 rows are used (classes)")
+    assert load("digits").notes == ()  # too many classes for a line, and every row
+    assert load("diabetes", limit=42).notes == ("42 of 442 rows are used (limit)",)
+    assert load("sphere:n=6,d=3,separation=0.5", limit=4).notes == ("4 of 6 rows are used (limit)",)
+    assert load((np.eye(3), np.ones((3, 2))), limit=2).notes == ("2 of 3 rows are used (limit)",)
+
+
+def test_classes_that_differ_only_in_case_are_told(tmp_path):
+    rows = "".join(f"{k},{answer}\n" for k, answer in enumerate(["No", "no ", "yes", "no"] * 3))
+    data = load(write(tmp_path, "t.csv", "a,answer\n" + rows))
+    assert data.classes == ("No", "no", "yes")
+    assert data.notes[1] == "3 classes: No (3), no (6) and yes (3)"
+    assert data.notes[2].startswith("'No' and 'no' are two classes: ")
+    assert "write them alike" in data.notes[2]
+    many = load((np.eye(4), ["A b", "a  B", "A B", "c"])).notes
+    assert many[1].startswith("'A B', 'A b' and 'a B' are 3 classes: ")
+    assert not any("alike" in note for note in load("iris").notes)
 
 
 def test_generator_specs():

@@ -1,4 +1,4 @@
-"""Estimates on rows not used: the closed form against brute force, scores, and kernels in closed form."""
+"""Estimates on unseen rows: the closed form against brute force, scores, and kernels in closed form."""
 
 import numpy as np
 import pytest
@@ -51,6 +51,13 @@ def test_scores():
     assert score(numbers, numbers.y).value == 1
     assert score(numbers, np.full(4, 2.5)).value == 0
     assert score(numbers, np.full(4, 2.5)).useless
+
+
+def test_the_sentence_says_which_rows_the_network_did_not_see():
+    left, held = Estimate("accuracy", 0.9, 0.5, 0.01, 72), Estimate("R²", 0.9, 0.0, 0.01, 18, "held out")
+    assert str(left).startswith("Leaving out each of the 72 rows in turn (at infinite width): 90.0 % right; always ")
+    assert str(held).startswith("On 18 held out rows: R² 0.900; always answering the mean: 0.")
+    assert str(Estimate("accuracy", 1.0, 0.5, 0.1, 1, "held out")).startswith("On 1 held out row: ")
 
 
 def test_guessing_is_called_guessing():

@@ -38,6 +38,7 @@ def test_weights_are_polished_and_the_proof_says_how_far(proof):
     assert proof.polished_share == pytest.approx(moved / size, rel=1e-12)
     outputs = [np.asarray(proof.network(weights, proof.data.x)) for weights in (before, after)]
     change = float(np.abs(outputs[1] - outputs[0]).max())
+    assert proof.notes[0].endswith("12 of 150 rows are used (classes and limit)")
     assert proof.notes[-1].endswith(f"no output by more than {change:.3g}")
 
 

@@ -147,13 +147,18 @@ def predict_command(
 ) -> None:
     """Predict new rows with the network of a proof, encoded and prepared as its own rows were.
 
-    Writes a CSV with one row for each row of DATA.
+    Writes a CSV with one row for each row of DATA: the number, or the class and the network's outputs, as output(yes)
+    for the class yes. Texts that the training table does not hold are told.
     """
+    from wideproof.data import unseen
     from wideproof.proving import Predictor
     from wideproof.report import predictions_csv
     from wideproof.storage import write_bytes
 
-    text = predictions_csv(Predictor.load(folder), source)
+    model = Predictor.load(folder)
+    text = predictions_csv(model, source)
+    for sentence in unseen(model.data.encoding, source) if model.data.encoding is not None else ():
+        typer.echo(sentence, err=True)
     if out is None:
         typer.echo(text, nl=False)
     else:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wideproof.data.tables import target_position
-from wideproof.data.words import plain
+from wideproof.data.words import meant, plain
 from wideproof.errors import InputError
 
 INPUT_KEYS = ("x", "data")
@@ -144,7 +144,10 @@ def _from_arrays(arrays: dict[str, np.ndarray], path: Path, target: str | int | 
     elif isinstance(target, str) and target in arrays:
         labels = arrays[target]
     else:
-        raise InputError(f"{plain(path.name)} has no array '{target}': choose the target among {', '.join(arrays)}")
+        raise InputError(
+            f"{plain(path.name)} has no array '{target}'{meant(target, arrays)}: choose the target among "
+            f"{', '.join(arrays)}"
+        )
     if x.ndim < 2:
         raise InputError(f"{plain(path.name)} holds inputs of shape {x.shape}: give one row for each example")
     if labels.ndim == 2 and labels.shape[1] == 1:

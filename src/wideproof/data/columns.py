@@ -48,7 +48,8 @@ class Column:
 class Reading:
     """The values of one column: floats (NaN where missing) or, for text, strings; and what is wrong with them.
 
-    `unreadable` says that it is wrong for labels too, where any text will do.
+    `unreadable` says that it is wrong for labels too, where any text will do. `merging` is the one problem, if there
+    is any, that two different numbers are equal in float64.
     """
 
     kind: ColumnKind
@@ -57,6 +58,12 @@ class Reading:
     format: str = ""
     problems: list[str] = field(default_factory=list)
     unreadable: bool = False
+    merging: str = ""
+
+    @property
+    def besides_merging(self) -> list[str]:
+        """The problems that matter also where different rows may have equal values, as targets may."""
+        return [problem for problem in self.problems if problem != self.merging]
 
     @property
     def present(self) -> np.ndarray:
@@ -200,10 +207,11 @@ def _numbers(fields: Sequence[str], missing: np.ndarray, table: Table, j: int) -
         reading.problems.append(_too_many_digits(table, row, j, fields[row]))
     elif (pair := merged(texts, values)) is not None:
         places = f"{table.place}s {table.rows[pair[0]]} and {table.rows[pair[1]]}"
-        reading.problems.append(
+        reading.merging = (
             f"{table.column(j)} holds in {places} two different numbers, {shown(fields[pair[0]])} and "
             f"{shown(fields[pair[1]])}, that are equal in float64: subtract an offset from the column, or leave it out"
         )
+        reading.problems.append(reading.merging)
     return reading
 
 
@@ -246,7 +254,7 @@ def _as_known(known: Column, fields: Sequence[str], missing: np.ndarray, table: 
         wrong = [k for k in there if not _is_written(fields[k], table)]
         if not wrong:
             reading = _numbers(fields, missing, table, j)
-            reading.problems = [problem for problem in reading.problems if "two different" not in problem]
+            reading.problems = reading.besides_merging
             return reading
     elif known.kind == "boolean":
         wrong = [k for k in there if fields[k].lower() not in _TRUTH]

@@ -71,7 +71,7 @@ class Examples(ABC):
     """What the three kinds of data set share: fields, validation, digest and selection.
 
     `encoding` says how a table became `x`, and `rows` where each example stands in its source: the line of a text
-    file (the first is 1), or the row counted from 0.
+    file (the first is 1), or the row counted from 0. `remarks` say which classes and rows of the source are used.
     """
 
     x: np.ndarray
@@ -82,6 +82,7 @@ class Examples(ABC):
     preparation: tuple[Step, ...] = ()
     encoding: Encoding | None = None
     rows: np.ndarray | None = None
+    remarks: tuple[str, ...] = ()
 
     axes: ClassVar[tuple[str, ...]]
 
@@ -112,6 +113,7 @@ class Examples(ABC):
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "classes", tuple(plain(c) for c in self.classes))
         object.__setattr__(self, "preparation", tuple(self.preparation))
+        object.__setattr__(self, "remarks", tuple(self.remarks))
         if self.rows is not None:
             rows = np.array(self.rows, dtype=np.int64)
             if rows.shape != (len(x),):
@@ -159,6 +161,11 @@ class Examples(ABC):
                 f"'{self.name}' holds only one class ('{only}') in {self.n} examples: "
                 "use more examples, or use task 'regression'"
             )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the source was read, in a few lines: its columns, its classes, the rows that are used."""
+        return (*(self.encoding.notes if self.encoding is not None else ()), *self.remarks)
 
     @property
     def n(self) -> int:

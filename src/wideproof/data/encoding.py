@@ -8,7 +8,7 @@ import numpy as np
 
 from wideproof.data.columns import Column, Reading, read_column
 from wideproof.data.tables import Table
-from wideproof.data.words import complain, listed
+from wideproof.data.words import complain, counted, listed, shown
 from wideproof.errors import InputError
 
 
@@ -101,12 +101,53 @@ def encode(encoding: Encoding, table: Any) -> np.ndarray:
     >>> encode(data.encoding, pd.DataFrame({"c": ["v", "w"], "a": [7.0, None]})).tolist()
     [[7.0, 0.0, 1.0], [2.0, 0.0, 0.0]]
     """
+    return inputs_of(*_placed(encoding, table))
+
+
+def unseen(encoding: Encoding, table: Any) -> tuple[str, ...]:
+    """Say of which columns new rows hold a text that the training table does not, in a sentence for each.
+
+    Parameters
+    ----------
+    encoding, table
+        As for `encode`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from wideproof.data import load
+    >>> data = load(pd.DataFrame({"a": [1.0, 2.0, 4.0], "c": ["u", "v", "u"], "y": [0, 1, 0]}))
+    >>> print(*unseen(data.encoding, pd.DataFrame({"a": [7.0, 8.0], "c": ["v", "w"]})))
+    column 'c': 1 row has a value that the training table does not hold ('w'): all inputs of this column are 0 there,
+    which the network has never seen
+    """
+    columns, rows = _placed(encoding, table)
+    return tuple(
+        sentence
+        for column in columns
+        if column.kind == "text" and (sentence := _unseen_in(column, read_column(rows, column.position, column)))
+    )
+
+
+def _unseen_in(column: Column, reading: Reading) -> str:
+    new = [value for value in reading.present.tolist() if value not in column.categories]
+    if not new:
+        return ""
+    values = listed([f"'{shown(value)}'" for value in dict.fromkeys(new)])
+    return (
+        f"column '{column.name}': {counted(len(new), 'row')} {'has' if len(new) == 1 else 'have'} a value that the "
+        f"training table does not hold ({values}): all inputs of this column are 0 there, which the network has never "
+        "seen"
+    )
+
+
+def _placed(encoding: Encoding, table: Any) -> tuple[list[Column], Table]:
+    """Return the columns at their positions in a new table, and that table."""
     from wideproof.data.frames import as_table
 
     rows = as_table(table, expected=[c.name for c in encoding.columns], decimal=encoding.decimal)
     positions = _matched(encoding, rows)
-    here = [replace(column, position=j) for column, j in zip(encoding.columns, positions, strict=True)]
-    return inputs_of(here, rows)
+    return [replace(column, position=j) for column, j in zip(encoding.columns, positions, strict=True)], rows
 
 
 def inputs_of(columns: Sequence[Column], table: Table) -> np.ndarray:

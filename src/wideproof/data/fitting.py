@@ -9,8 +9,9 @@ import numpy as np
 from wideproof.data.columns import Column, Reading, read_column
 from wideproof.data.encoding import Encoding, inputs_of
 from wideproof.data.labels import MOST_CLASSES
+from wideproof.data.notes import on_columns
 from wideproof.data.tables import Table
-from wideproof.data.words import MISSING, complain, listed, shown
+from wideproof.data.words import MISSING, complain, counted, shown
 from wideproof.errors import InputError
 
 Missing = Literal["fill", "drop", "error"]
@@ -23,12 +24,22 @@ _FEW = 5  # fewer rows than this do not show that a column counts them
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Inputs and labels of a table, the place of each row in the source, and how they were made."""
+    """Inputs and labels of a table, the place of each row in the source, and how they were made.
+
+    `blanks` says of every row and column whether the value was missing, `remarks` which rows were dropped.
+    """
 
     x: np.ndarray
     labels: Any
     rows: np.ndarray
     encoding: Encoding
+    blanks: np.ndarray
+    remarks: tuple[str, ...]
+
+    def notes_on(self, used: np.ndarray) -> tuple[str, ...]:
+        """Return the notes of the encoding, with the blanks of the used rows counted."""
+        had = self.encoding
+        return on_columns(had.columns, self.blanks[used], self.remarks, had.left_out, had.decimal)
 
 
 def fit(
@@ -68,7 +79,7 @@ def fit(
     elif lost.any() and not problems:
         if lost.all():
             raise InputError(f"{table.source} has no row with a target: choose another column with `target`")
-        remarks.append(f"dropped {_count(int(lost.sum()), 'row')} without a target")
+        remarks.append(f"dropped {counted(int(lost.sum()), 'row')} without a target")
         table, labels = _without(table, lost), labels[~lost]
     used, readings, left_out = _choose(table, position, keep_ids, problems)
     holes = np.any([reading.missing for reading in readings], axis=0)
@@ -79,16 +90,16 @@ def fit(
     if missing == "drop" and holes.any():
         if holes.all():
             raise InputError(f"every row of {table.source} has a missing value: fill them in, or use missing='fill'")
-        remarks.append(f"dropped {_count(int(holes.sum()), 'row')} with a missing value")
+        remarks.append(f"dropped {counted(int(holes.sum()), 'row')} with a missing value")
         table, labels = _without(table, holes), labels[~holes]
         readings = [_kept(reading, ~holes) for reading in readings]
     columns = tuple(_fit(table.labels[j], j, reading) for j, reading in zip(used, readings, strict=True))
-    filled = [(c, int(r.missing.sum())) for c, r in zip(columns, readings, strict=True) if c.indicator]
+    blanks = np.column_stack([reading.missing for reading in readings])
     encoding = Encoding(
         columns, table.width, target, position, table.named, table.decimal, tuple(left_out),
-        notes=_notes(columns, filled, remarks, left_out, table.decimal),
+        notes=on_columns(columns, blanks, remarks, left_out, table.decimal),
     )  # fmt: skip
-    return Fitted(inputs_of(columns, table), labels, table.rows, encoding)
+    return Fitted(inputs_of(columns, table), labels, table.rows, encoding, blanks, tuple(remarks))
 
 
 def _kept(reading: Reading, keep: np.ndarray) -> Reading:
@@ -111,7 +122,7 @@ def _labels(table: Table, j: int, problems: list[str]) -> tuple[np.ndarray, np.n
             many = len(set(texts)) > max(MOST_CLASSES, len(texts) // 2)  # numbers, and one of them is misspelt
             problems += reading.problems if many or reading.unreadable else []
             return texts, lost
-    problems += [problem for problem in reading.problems if "two different" not in problem]
+    problems += reading.besides_merging
     if fields.dtype.kind == "b" and not reading.missing.any():
         return fields.to_numpy(bool), reading.missing
     if fields.dtype.kind in "iu" and not reading.missing.any():
@@ -209,47 +220,6 @@ def _fit(name: str, j: int, reading: Reading) -> Column:
     encoder: Any = OneHotEncoder(handle_unknown="ignore").fit(present)
     categories = tuple(str(one) for one in encoder.categories_[0])
     return Column(name, j, "text", str(imputer.statistics_[0]), categories, indicator)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _notes(
-    columns: tuple[Column, ...],
-    filled: list[tuple[Column, int]],
-    remarks: list[str],
-    left_out: list[tuple[str, str]],
-    decimal: str,
-) -> tuple[str, ...]:
-    kinds: dict[str, list[Column]] = {}
-    for column in columns:
-        kinds.setdefault(column.kind, []).append(column)
-    said = {"number": "number", "boolean": "yes/no", "text": "text", "date": "date"}
-    parts = []
-    for kind, word in said.items():
-        if (some := kinds.get(kind)) is None:
-            continue
-        part = f"{len(some)} yes/no" if kind == "boolean" else _count(len(some), word)
-        if kind == "number" and decimal == ",":
-            part += " with decimal commas"
-        elif kind == "text":
-            part += f" as one-hot ({listed([column.name for column in some])})"
-        elif kind == "date" and any(column.format.startswith(("%m/", "%d/")) for column in some):
-            first = next(column for column in some if column.format.startswith(("%m/", "%d/")))
-            part += f" ({'month' if first.format.startswith('%m') else 'day'} first)"
-        parts.append(part)
-    lines = [f"{_count(len(columns), 'column')}: {', '.join(parts)}"]
-    if filled:
-        most = {"number": "median", "date": "median", "text": "most frequent", "boolean": "most frequent"}
-        each = [f"{count} in {column.name} ({most[column.kind]})" for column, count in filled]
-        each[0] = each[0].replace(" in ", f" missing value{'' if filled[0][1] == 1 else 's'} in ", 1)
-        remarks = [f"filled {listed(each)}, with {_count(len(filled), 'indicator column')}", *remarks]
-    if remarks:
-        lines.append("; ".join(remarks))
-    if left_out:
-        lines.append(f"left out {listed([f'{name} ({reason})' for name, reason in left_out])}")
-    return tuple(lines)
 
 
 def uses_table(array: np.ndarray) -> bool:

@@ -10,7 +10,8 @@ import numpy as np
 from wideproof.data.dataset import AnyDataset, Dataset, ImageDataset, SequenceDataset, Task
 from wideproof.data.encoding import Encoding
 from wideproof.data.exact import is_number
-from wideproof.data.words import plain, shown
+from wideproof.data.notes import on_alike, on_classes, on_rows
+from wideproof.data.words import meant, plain, shown
 from wideproof.errors import InputError
 
 Kind = Literal["vectors", "images", "sequences"]
@@ -76,13 +77,15 @@ def from_labels(
     rows = np.arange(len(raw)) if rows is None else np.asarray(rows)
     if raw.ndim > 1:
         data = _targets_as_given(x, raw, task, kind, classes, limit, name)
-        return replace(data, rows=rows[: data.n], encoding=encoding)
-    names = label_names(raw)
+        remarks = tuple(on_rows(data.n, len(raw), ["limit"]))
+        return replace(data, rows=rows[: data.n], encoding=encoding, remarks=remarks)
+    names, there = label_names(raw), len(raw)
     if classes is not None:
         keep = _keep_classes(raw, names, classes, name)
         x, raw, names, rows = x[keep], raw[keep], names[keep], rows[keep]
     order = _distinct(raw, names) if classes is None else tuple(dict.fromkeys(map(label_name, classes)))
     task = _decide(raw, order, task, name)
+    chosen = len(raw)
     if limit is not None:
         keep = _first(names, order, task, limit, name)
         x, raw, names, rows = x[keep], raw[keep], names[keep], rows[keep]
@@ -98,7 +101,10 @@ def from_labels(
     if encoding is not None and order:
         written = [plain(str(raw[np.argmax(names == one)]).strip()) for one in order]
         encoding = replace(encoding, classes=order, labels=tuple(written))
-    return KINDS[kind](x, y, task, name, order, encoding=encoding, rows=rows)
+    why = ["classes"] * (chosen < there) + ["limit"] * (len(raw) < chosen)
+    said = [*on_classes(order, names), *on_rows(len(raw), there, why)]
+    remarks = (*(["; ".join(said)] if said else []), *on_alike(order))
+    return KINDS[kind](x, y, task, name, order, encoding=encoding, rows=rows, remarks=remarks)
 
 
 def label_name(value: Any) -> str:
@@ -198,7 +204,7 @@ def _keep_classes(raw: np.ndarray, names: np.ndarray, classes: Sequence[Any], na
     for one in wanted:
         if one not in there:
             listed = ", ".join(there[:MOST_CLASSES]) + (", ..." if len(there) > MOST_CLASSES else "")
-            raise InputError(f"'{name}' has no class '{one}': choose among {listed}")
+            raise InputError(f"'{name}' has no class '{one}'{meant(one, there)}: choose among {listed}")
     if len(wanted) < 2:
         raise InputError(f"`classes` keeps {len(wanted)} class of '{name}': name at least two of {', '.join(there)}")
     return np.isin(names, wanted)

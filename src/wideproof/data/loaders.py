@@ -1,5 +1,6 @@
 """One door for data: a file, a frame, a pair of arrays, a bundled name or a generator with its parameters."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,13 @@ import numpy as np
 from wideproof.data.arrays import read_inputs, read_npy, read_npz
 from wideproof.data.bundled import BUNDLED, bundled
 from wideproof.data.dataset import AnyDataset, Examples, Task
-from wideproof.data.encoding import Encoding
-from wideproof.data.fitting import Missing, fit, missing_labels, uses_table
+from wideproof.data.fitting import Fitted, Missing, fit, missing_labels, uses_table
 from wideproof.data.frames import as_table, from_array, is_frame
 from wideproof.data.generators import GENERATORS, generate
 from wideproof.data.labels import Kind, from_labels
+from wideproof.data.notes import on_rows
 from wideproof.data.tables import Header, Table, target_position
-from wideproof.data.words import plain
+from wideproof.data.words import meant, plain
 from wideproof.errors import InputError
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet")
@@ -31,8 +32,7 @@ class _Raw(NamedTuple):
 
     x: np.ndarray
     labels: Any
-    rows: np.ndarray | None = None
-    encoding: Encoding | None = None
+    fitted: Fitted | None = None
 
 
 class _Treatment(NamedTuple):
@@ -61,7 +61,8 @@ def load(
     """Load a data set.
 
     What was done to the columns of a table is said in `data.encoding.notes`; `encode(data.encoding, new)` does it
-    to new rows; `data.rows` says where each example stands in its source.
+    to new rows; `data.rows` says where each example stands in its source. `data.notes` adds how many rows each
+    class has, and how many rows are not used.
 
     Parameters
     ----------
@@ -122,7 +123,7 @@ def load(
             )
         data = generate(text, seed=seed, name=name)
         data = replace(data, rows=np.arange(data.n))
-        return data if limit is None else data.take(first_examples(data, limit))
+        return data if limit is None else _limited(data, limit)
     if text in BUNDLED:
         if target is not None:
             raise InputError(f"the bundled data set '{text}' has its own target: leave out `target`")
@@ -137,10 +138,26 @@ def load(
     kind = kind or _kind(x, plain(Path(source).name) if isinstance(source, str | Path) else f"'{label}'")
     if kind not in get_args(Kind):
         raise InputError(f"the kind of '{label}' must be one of {', '.join(get_args(Kind))}, got '{plain(kind)}'")
-    return from_labels(
+    fitted = raw.fitted
+    data = from_labels(
         _shaped(x, kind, label), raw.labels, task=task, kind=kind, classes=classes, limit=limit, name=label,
-        rows=raw.rows, encoding=raw.encoding,
+        rows=None if fitted is None else fitted.rows, encoding=None if fitted is None else fitted.encoding,
     )  # fmt: skip
+    return data if fitted is None else _counting_its_own(data, fitted)
+
+
+def _counting_its_own(data: AnyDataset, fitted: Fitted) -> AnyDataset:
+    """Have the notes count the blanks of the rows that are used."""
+    encoding, rows = data.encoding, data.rows
+    if encoding is None or rows is None or data.n == len(fitted.rows):
+        return data
+    notes = fitted.notes_on(np.isin(fitted.rows, rows))
+    return replace(data, encoding=replace(encoding, notes=notes))
+
+
+def _limited(data: AnyDataset, limit: int) -> AnyDataset:
+    some = data.take(first_examples(data, limit))
+    return replace(some, remarks=tuple(on_rows(some.n, data.n, ["limit"])))
 
 
 def _exists(text: str) -> bool:
@@ -157,7 +174,7 @@ def _from_file(path: Path, how: _Treatment) -> _Raw:
             raise InputError(f"{shown} is a directory: name one file in it ({suffixes})")
         if not _exists(str(path)):
             raise InputError(
-                f"there is no file {shown}: give a path ({suffixes}), a bundled name "
+                f"there is no file {shown}{_meant(path)}: give a path ({suffixes}), a bundled name "
                 f"({', '.join(BUNDLED)}) or a generator ({', '.join(GENERATORS)})"
             )
         suffix = path.suffix.lower()
@@ -178,6 +195,17 @@ def _from_file(path: Path, how: _Treatment) -> _Raw:
         raise InputError(f"{shown} cannot be read ({reason}): check its permissions") from None
 
 
+def _meant(path: Path) -> str:
+    """Return a hint if the path is like a file of its folder, or like the name of a data set or a generator."""
+    word, *parameters = str(path).split(":", 1)
+    if parameters:
+        return meant(word, GENERATORS)
+    names = [*BUNDLED, *GENERATORS] if path.stem == word else []
+    with contextlib.suppress(OSError, ValueError):
+        names += [one.name for one in path.parent.iterdir() if one.suffix.lower() in SUFFIXES]
+    return meant(path.name, names, lambda name: Path(name).stem)
+
+
 def _from_memory(source: Any, how: _Treatment, name: str) -> _Raw:
     if isinstance(source, tuple) and len(source) == 2:
         if how.target is not None:
@@ -194,7 +222,8 @@ def _from_memory(source: Any, how: _Treatment, name: str) -> _Raw:
 def _from_table(table: Table, how: _Treatment) -> _Raw:
     names = table.names if table.named else None
     position = target_position(how.target, names, table.width, table.source)
-    return _Raw(*vars(fit(table, position, missing=how.missing, keep_ids=how.keep_ids)).values())
+    found = fit(table, position, missing=how.missing, keep_ids=how.keep_ids)
+    return _Raw(found.x, found.labels, found)
 
 
 def _from_pair(x: Any, labels: Any, how: _Treatment, name: str) -> _Raw:
@@ -215,7 +244,7 @@ def _from_pair(x: Any, labels: Any, how: _Treatment, name: str) -> _Raw:
         table, None, labels, missing=how.missing, keep_ids=how.keep_ids or not table.named,
         target=None if target is None else plain(target),
     )  # fmt: skip
-    return _Raw(*vars(found).values())
+    return _Raw(found.x, found.labels, found)
 
 
 def _kind(x: np.ndarray, what: str) -> Kind:

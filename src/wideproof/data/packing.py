@@ -39,6 +39,7 @@ def pack(data: AnyDataset) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "classes": list(data.classes),
         "preparation": [step.to_json() for step in data.preparation],
         "encoding": None if data.encoding is None else data.encoding.to_json(),
+        "remarks": list(data.remarks),
         "digest": data.digest,
     }
 
@@ -60,6 +61,7 @@ def unpack(tensors: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> AnyDat
     data = _KINDS[meta["kind"]](
         tensors["x"], tensors["y"], meta["task"], meta["name"], tuple(meta["classes"]), tuple(steps),
         None if described is None else Encoding.from_json(described), tensors.get("rows"),
+        tuple(meta.get("remarks", ())),
     )  # fmt: skip
     if data.digest != meta["digest"]:
         raise InputError(f"the data set '{meta['name']}' does not match its digest: the file was changed")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from wideproof.data.exact import is_number
-from wideproof.data.words import MISSING, complain, plain
+from wideproof.data.words import MISSING, complain, meant, plain
 from wideproof.errors import InputError
 
 Header = bool | Literal["auto"]
@@ -127,7 +127,10 @@ def target_position(target: str | int | None, names: Sequence[str] | None, width
             raise InputError(f"{file} has {len(found)} columns called '{plain(target)}': choose the target by position")
         if not re.fullmatch(r"-?[0-9]{1,18}", target):
             there = f"its columns are {', '.join(map(plain, names[:30]))}" if names else "it has no header"
-            raise InputError(f"{file} has no column '{plain(target)}' ({there}): choose the target by name or position")
+            hint = meant(target, names or ())
+            raise InputError(
+                f"{file} has no column '{plain(target)}'{hint}, {there}: choose the target by name or position"
+            )
         target = int(target)
     if isinstance(target, bool) or not isinstance(target, int | np.integer):
         raise InputError(f"the target of {file} must be a name or a position, got {plain(repr(target))}")

@@ -1,6 +1,7 @@
 """Words of tables: what stands for a missing value, what may be shown, and many complaints in one sentence."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Callable, Iterable, Sequence
 
 from wideproof.errors import InputError
 
@@ -38,6 +39,29 @@ def listed(parts: Sequence[str], most: int = MOST_SHOWN) -> str:
     if len(parts) > most:
         return f"{', '.join(parts[:most])} and {len(parts) - most} more"
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else "none"
+
+
+def meant(word: object, there: Iterable[str], part: Callable[[str], str] = str) -> str:
+    """Return a hint, after a blank, if a word that was not found is like one that is there; `part` is compared.
+
+    >>> meant("prise", ["size", "price"]), meant("Size", ["size", "price"]), meant("q", ["size"]), meant("12", ["1"])
+    (" (did you mean 'price'?)", " (did you mean 'size'?)", '', '')
+    """
+    asked = part(str(word)).casefold()
+    if not any(c.isalpha() for c in asked):
+        return ""
+    folded = {part(one).casefold(): one for one in reversed(list(there))}
+    found = difflib.get_close_matches(asked, folded, n=1, cutoff=0.7)
+    return f" (did you mean '{plain(folded[found[0]])}'?)" if found else ""
+
+
+def counted(number: int, word: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "row"), counted(2, "row")
+    ('1 row', '2 rows')
+    """
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def complain(source: str, problems: Sequence[str]) -> None:

@@ -336,11 +336,10 @@ class Bench:
             points = (raw.x - middle) / half
         labels = data.labels if data.labels is not None else np.zeros(data.n, int)
         target = (raw if movable else data).y.reshape(raw.n, -1)[:, -1]
-        notes = list(raw.encoding.notes) if raw.encoding is not None else []
         arrays = {"points": points.astype("f4"), "labels": labels.astype("i4"), "target": target.astype("f4")}
         self.send(frame(
             "data", arrays, n=data.n, name=data.name, task=data.task, classes=list(data.classes), text=str(raw),
-            dimension=int(np.prod(raw.input_shape)), inputs=list(data.input_shape), notes=notes,
+            dimension=int(np.prod(raw.input_shape)), inputs=list(data.input_shape), notes=list(raw.notes),
             prepared=", ".join(map(str, data.preparation)), movable=movable,
         ))  # fmt: skip
 

@@ -53,8 +53,10 @@ class Estimate:
         number = f"{100 * self.value:.1f} % right" if self.kind == "accuracy" else f"R² {self.value:.3f}"
         guess = f"{100 * self.guess:.1f} %" if self.kind == "accuracy" else f"{self.guess:.0f}"
         what = "the most frequent class" if self.kind == "accuracy" else "the mean"
-        where = "each row left out in turn, at infinite width" if self.how == "leave-one-out" else "held out"
-        text = f"On {self.rows} rows not used ({where}): {number}; always answering {what}: {guess}."
+        where = f"On {self.rows} held out row{'' if self.rows == 1 else 's'}"
+        if self.how == "leave-one-out":
+            where = f"Leaving out each of the {self.rows} rows in turn (at infinite width)"
+        text = f"{where}: {number}; always answering {what}: {guess}."
         if self.useless:
             text += " That is no better than guessing: the proof is about these rows, not about new ones."
         return text

@@ -129,7 +129,7 @@ def certify_model(
     verdict = verified(job, attempt)
     with job.stage("comparing", "comparing with the prediction"):
         eigenvalues, predicted = spectra(run, data, look, attempt)
-    notes = [*(data.encoding.notes if data.encoding is not None else ()), *given.notes, *coding]
+    notes = [*data.notes, *given.notes, *coding]
     if polished is not None:
         notes.append(_change(network, run.params, polished.params, data))
     return Proof(
@@ -224,7 +224,7 @@ def _sides(found: np.ndarray, labels: np.ndarray, data: AnyDataset, middle: floa
 
 
 def _kept(data: AnyDataset) -> dict[str, Any]:
-    return {"classes": data.classes, "preparation": data.preparation, "encoding": data.encoding}
+    return {key: getattr(data, key) for key in ("classes", "preparation", "encoding", "remarks")}
 
 
 def _change(

@@ -61,8 +61,7 @@ def prove_run(
     audited = audit(data, margin="never") if data.n <= AUDITED else None
     eigenvalues, predicted = spectra(run, data, first, attempt)
     ratios = tuple(look_at(run, found) for found in (here,) if found.anchor is not None)
-    encoding = data.encoding.notes if data.encoding is not None else ()
     return Proof(
         data, audited, network, run, ratios, polished, attempt, verdict, eigenvalues, predicted, job.seconds,
-        job.folder, (), (*encoding, *notes),
+        job.folder, (), (*data.notes, *notes),
     )  # fmt: skip

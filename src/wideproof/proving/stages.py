@@ -223,7 +223,9 @@ def _impossible(job: Job, data: AnyDataset) -> Proof:
     with job.stage("certifying", "certifying that zero loss is impossible"):
         attempt = certify(network, network.init(job.recipe.seed), data, require_zero=True)
     verdict = verified(job, attempt)
-    return Proof(data, None, network, None, (), None, attempt, verdict, {}, None, job.seconds, job.folder)
+    return Proof(
+        data, None, network, None, (), None, attempt, verdict, {}, None, job.seconds, job.folder, notes=data.notes
+    )
 
 
 def _attempt(job: Job, choice: Choice) -> Proof:
@@ -251,7 +253,7 @@ def _attempt(job: Job, choice: Choice) -> Proof:
     with job.stage("comparing", "comparing with the prediction"):
         audited = audit(ready, margin="never") if ready.n <= AUDITED else None
         eigenvalues, predicted = spectra(run, ready, first, end or attempt)
-    notes = (*(ready.encoding.notes if ready.encoding is not None else ()), *choice.notes, *more)
+    notes = (*ready.notes, *choice.notes, *more)
     estimates = () if choice.estimate is None else (choice.estimate,)
     return Proof(
         ready, audited, network, run, tuple(look.ratio for look in looks), polished, attempt, verdict, eigenvalues,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def predictions_csv(model: Predictor, rows: Any) -> str:
-    """Return a CSV with a prediction for each row; for classes also the network's outputs.
+    """Return a CSV with a prediction for each row; for classes also the network's outputs, as `output(yes)` for yes.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def predictions_csv(model: Predictor, rows: Any) -> str:
         table.writerows([f"{value:.10g}" for value in row] for row in flat)
         return sink.getvalue()
     classes = data.classes or tuple(map(str, range(max(2, flat.shape[1]))))
-    shown = [f"output {classes[1]}"] if flat.shape[1] == 1 else [f"output {name}" for name in classes]
+    shown = [f"output({name})" for name in (classes[1:2] if flat.shape[1] == 1 else classes)]
     table.writerow([target, *shown])
     for answer, row in zip(model.classes_of(outputs), flat, strict=True):
         table.writerow([answer, *(f"{value:.10g}" for value in row[: len(shown)])])
