@@ -149,7 +149,7 @@ def as_model(model: Any, x: np.ndarray) -> tuple[Model, str]:
         if given.network.takes(x.shape[1:]):  # if not, `coded` says so
             require_agreement(Path(model), given, x[:100])
         return given, f"the weights of {Path(model).name}"
-    return from_torch(model, x[:2]), f"the weights of {type(model).__name__}"
+    return from_torch(model, x[:2], logits=True), f"the weights of {type(model).__name__}"
 
 
 def _as_rows(source: Any) -> Any:
