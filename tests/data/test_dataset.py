@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -176,3 +177,12 @@ def test_step_round_trips_through_json():
     np.testing.assert_array_equal(again.array("mean"), step.array("mean"))
     with pytest.raises(InputError, match="needs the array 'mean'"):
         Step.from_json(step.to_json(), {})
+
+
+@pytest.mark.parametrize(("y", "said"), [([0, 1, 1], "2 classes as 0 and 1 (a, b)"), ([[-1, 1], [1, -1], [1, -1]],
+                         "2 classes as -1 and 1 (a, b)"), ([0.5, 1, 2], "regression (a, b)")])  # fmt: skip
+def test_classes_as_plain_numbers_are_said_as_such(y, said):
+    data = Dataset(np.eye(3), y, "regression", "tumours", classes=("a", "b"))
+    assert str(data) == f"tumours: 3 examples of 3, {said}"
+    assert said.partition(" (")[0] in data._repr_html_()
+    assert str(replace(data, classes=())) == "tumours: 3 examples of 3, regression"

@@ -173,3 +173,44 @@ def test_classes_the_other_way_round_are_noticed():
     assert "other way" not in right
     several = models._sides(np.eye(4)[[0, 1, 1, 2]], labels, data, 0.5, "0 and 1")
     assert several == "before any step the model has 3 of 4 rows on the right side"
+
+
+FAR = "say prepare='standardize' (--prepare standardize)"
+
+
+def line(weight: float) -> tuple[wp.Network, dict[str, np.ndarray]]:
+    """A network of one feature whose output is that feature times a number."""
+    sketch = Sketch(1)
+    network = sketch.read_out(sketch.dense(sketch.input, 1, "identity"), 1)
+    return network, {"W1": np.eye(1), "b1": np.zeros(1), "W2": np.array([[weight]]), "b2": np.zeros(1)}
+
+
+@pytest.mark.parametrize(("slope", "noticed"), [(-0.1, True), (0.1, False), (1.9, False), (2.1, True)])
+@pytest.mark.parametrize("task", ["regression", "binary"])
+def test_outputs_farther_from_the_targets_than_zero_are_noticed(slope, noticed, task):
+    """Outputs that are the targets times s are as far as zero is at s = 0 and at s = 2."""
+    network, params = line(slope)
+    signs = np.array([-1.0, 1.0, 1.0])
+    data = wp.Dataset(signs[:, None], signs, task)
+    notes = models.coded(network, params, data, "signs")[1]
+    assert any(FAR in note for note in notes) == noticed
+    assert any("cross-entropy" in note for note in notes) == (noticed and task == "binary")
+
+
+def test_prepared_inputs_need_no_such_advice():
+    network, params = line(-50.0)
+    data = wp.prepare(
+        wp.Dataset(np.array([[1.0], [2.0], [4.0]]), np.array([1.0, 2.0, 4.0]), "regression"), "standardize"
+    )
+    assert models.coded(network, params, data, "auto")[1] == []
+
+
+def test_the_advice_is_in_the_proof_and_the_coding_in_the_progress():
+    told = []
+    options = {**FLOWERS, "prepare": "none"}
+    far = model()
+    loud = Model(far.network, {**far.params, "b2": far.params["b2"] + 5.0})
+    found = wp.certify(loud, "iris", targets="one-hot", progress=lambda now: told.append(now.text), **options)
+    assert any(FAR in note for note in found.notes)
+    assert any("2 classes as 0 and 1 (setosa, virginica)" in text for text in told)
+    assert not any(FAR in note for note in wp.certify(loud, "iris", **FLOWERS).notes)

@@ -222,13 +222,20 @@ class Examples(ABC):
         sizes = " x ".join(str(size) for size in self.input_shape)
         classes = f" ({', '.join(self.classes)})" if 0 < len(self.classes) <= 10 else ""
         steps = f", prepared by {', '.join(map(str, self.preparation))}" if self.preparation else ""
-        return f"{self.name}: {self.n} examples of {sizes}, {self.task}{classes}{steps}"
+        return f"{self.name}: {self.n} examples of {sizes}, {self._in_words()}{classes}{steps}"
+
+    def _in_words(self) -> str:
+        """Return the task, or for classes whose targets are two plain numbers these."""
+        values = np.unique(self.y)
+        if self.task != "regression" or not self.classes or len(values) != 2:
+            return self.task
+        return f"{len(self.classes)} classes as {values[0]:g} and {values[1]:g}"
 
     def _repr_html_(self) -> str:
         facts: dict[str, Any] = {
             "examples": self.n,
             "input": " × ".join(f"{size} {axis}s" for size, axis in zip(self.input_shape, self.axes[1:], strict=True)),
-            "task": self.task,
+            "task": self._in_words(),
         }
         labels = self.labels
         if labels is None:

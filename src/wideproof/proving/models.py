@@ -155,7 +155,7 @@ def as_model(model: Any, x: np.ndarray) -> tuple[Model, str]:
         if given.network.takes(x.shape[1:]):  # if not, `coded` says so
             require_agreement(Path(model), given, x[:100])
         return given, f"the weights of {Path(model).name}"
-    return from_torch(model, x[:2]), f"the weights of {type(model).__name__}"
+    return from_torch(model, x[:2], logits=True), f"the weights of {type(model).__name__}"
 
 
 def _as_rows(source: Any) -> Any:
@@ -190,7 +190,8 @@ def coded(
         given = data.target_shape[0] if data.target_shape else 1
         if given != outputs:
             raise InputError(f"the model has {outputs} outputs and '{data.name}' has {given} targets in a row")
-        return data, []
+        found = np.asarray(network(params, data.x)).reshape(data.n, outputs)
+        return data, _far(found, data.y.reshape(data.n, outputs), data)
     count = max(len(data.classes), int(labels.max()) + 1)
     if outputs not in (count, 1) or (outputs == 1 and count > 2):
         advice = ": for numbers that are to be fitted, say task='regression'" if outputs == 1 else ""
@@ -202,6 +203,7 @@ def coded(
     words = {"signs": "-1 and 1", "one-hot": "0 and 1"}[best]
     told = [f"the targets are {words}" + (", which the outputs are closest to" if targets == "auto" else "")]
     told.append(_sides(found, labels, data, sum(CODINGS[best]) / 2, words))
+    told += _far(found, coded[best], data)
     if best == "signs" and (outputs == 1) == (data.task == "binary"):
         return data, told
     y = coded[best].reshape(data.n, *network.output_shape)
@@ -221,6 +223,17 @@ def _sides(found: np.ndarray, labels: np.ndarray, data: AnyDataset, middle: floa
     if 2 * np.count_nonzero(right) < data.n:
         said += f": if it was trained with them the other way round, say classes {second},{first}"
     return said
+
+
+def _far(found: np.ndarray, y: np.ndarray, data: AnyDataset) -> list[str]:
+    """Advise to prepare inputs that came as they are, where the outputs are farther from the targets than zero is."""
+    if data.preparation or not np.linalg.norm(found - y) > np.linalg.norm(y):
+        return []
+    rest = "" if data.labels is None else "; outputs of a model trained with cross-entropy are often that far as well"
+    return [
+        "before any step the outputs are farther from the targets than zero is: if the model was trained on prepared "
+        f"inputs, say prepare='standardize' (--prepare standardize){rest}"
+    ]
 
 
 def _kept(data: AnyDataset) -> dict[str, Any]:

@@ -21,13 +21,17 @@ SUBGRAPH = helper.make_graph(
 )
 
 REFUSED = {
-    "LeakyRelu": (mlp(("LeakyRelu", "h", "g")), "LeakyRelu 'n_g' is not supported: activations are Relu"),
-    "HardSigmoid": (mlp(("HardSigmoid", "h", "g")), "HardSigmoid 'n_g' is not supported: activations are Relu"),
-    "HardSwish": (mlp(("HardSwish", "h", "g")), "HardSwish 'n_g' is not supported"),
+    "LeakyRelu": (mlp(("LeakyRelu", "h", "g")), "LeakyRelu 'n_g' is not supported: use ReLU or GELU instead"),
+    "HardSigmoid": (mlp(("HardSigmoid", "h", "g")), "HardSigmoid 'n_g' is not supported: use the sigmoid"),
+    "HardSwish": (mlp(("HardSwish", "h", "g")), "HardSwish 'n_g' is not supported: use SiLU"),
+    "Selu": (mlp(("Selu", "h", "g")), "Selu 'n_g' is not supported: use ELU instead, and train again"),
+    "Clip": (mlp(("Clip", "h", "g")), "Clip 'n_g' is not supported: use ReLU or GELU"),
+    "Softmax": (mlp(("Softmax", "h", "g")), "Softmax 'n_g' is not supported: it can only stand at the end"),
+    "Attention": (mlp(("com.microsoft:Attention", "h W b", "g")), "Attention 'n_g' .*: only feed-forward.*attention"),
     "MaxPool": (cnn(RELU, ("MaxPool", "r", "q", {"kernel_shape": [2, 2]}), FLAT), "MaxPool 'n_q'.*use average pooling"),
     "LSTM": (mlp(("LSTM", "h W V", "g", {"hidden_size": 2})), "LSTM 'n_g' is not supported: only feed-forward"),
-    "own-domain": (mlp(("com.example:Thing", "h", "g")), "com.example.Thing 'n_g' is not supported: the operators are"),
-    "LayerNorm": (mlp(("LayerNormalization", "h b", "g")), "LayerNormalization 'n_g' is not supported"),
+    "own-domain": (mlp(("com.example:Thing", "h", "g")), "com.example.Thing 'n_g' is not supported: what can be read"),
+    "LayerNorm": (mlp(("LayerNormalization", "h b", "g")), "LayerNorm.* 'n_g' is not supported: use BatchNorm"),
     "Cast-half": (mlp(("Cast", "h", "g", {"to": 10})), "Cast 'n_g' is not supported: values stay float32"),
     "Elu-alpha": (mlp(("Elu", "h", "g", {"alpha": 0.5})), "Elu 'n_g' has alpha = 0.5"),
     "Gelu-tanh": (mlp(("Gelu", "h", "g", {"approximate": "tanh"})), "approximation by tanh"),

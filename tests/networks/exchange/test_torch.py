@@ -1,12 +1,14 @@
 """PyTorch modules as networks and back; skipped where PyTorch is not installed."""
 
+import copy
 import warnings
 
 import numpy as np
 import pytest
 
+import wideproof as wp
 from wideproof.errors import InputError
-from wideproof.networks.exchange import agreement, from_onnx, from_torch, to_safetensors, to_torch
+from wideproof.networks.exchange import Model, agreement, from_onnx, from_torch, to_safetensors, to_torch, torch_in
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -176,16 +178,69 @@ class TwoInputs(nn.Module):
         return x, x
 
 
+class Attending(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.last = nn.MultiheadAttention(4, 2, batch_first=True), nn.Linear(4, 1)
+
+    def forward(self, x):
+        x = x.unsqueeze(1)
+        return self.last(self.attention(x, x, x)[0][:, 0])
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.recurrent, self.last = kind(4, 3, batch_first=True), nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.last(self.recurrent(x.unsqueeze(1))[0][:, -1])
+
+
+class ByHand(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 3), nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.last(nn.functional.leaky_relu(self.first(x)))
+
+
+def between(layer):
+    return [nn.Linear(4, 3), layer, nn.Linear(3, 1)]
+
+
 @pytest.mark.parametrize(
     ("layers", "shape", "sentence"),
     [
-        ([nn.Linear(4, 3), nn.LeakyReLU(), nn.Linear(3, 1)], (4,), r"aten\.leaky_relu"),
+        *(
+            (between(layer), (4,), f"{type(layer).__name__} '1' is not supported: use {other} instead, and train again")
+            for layer, other in (
+                (nn.LeakyReLU(), "ReLU or GELU"),
+                (nn.PReLU(), "ReLU or GELU"),
+                (nn.ReLU6(), "ReLU or GELU"),
+                (nn.Hardtanh(), "ReLU or GELU"),
+                (nn.SELU(), "ELU"),
+                (nn.CELU(), "ELU"),
+                (nn.Hardswish(), "SiLU"),
+                (nn.LogSigmoid(), "softplus"),
+                (nn.LayerNorm(3), "BatchNorm right behind a linear layer or a convolution"),
+            )
+        ),
+        ([ByHand()], (4,), r"aten\.leaky_relu '0' is not supported: use ReLU or GELU"),
+        ([Attending()], (4,), r"MultiheadAttention '0\.attention' is not supported: only feed-forward"),
+        ([Recurrent(nn.LSTM)], (4,), r"LSTM '0\.recurrent' is not supported: only feed-forward"),
+        ([Recurrent(nn.GRU)], (4,), r"GRU '0\.recurrent' is not supported: only feed-forward"),
+        (between(nn.Softmax(1)), (4,), "Softmax '1' is not supported: it can only stand at the end"),
+        (between(nn.Softshrink()), (4,), "Softshrink '1' is not supported: what can be read are linear layers"),
         ([nn.Linear(4, 3), nn.GELU(approximate="tanh"), nn.Linear(3, 1)], (4,), "approximation by tanh"),
-        ([nn.Linear(4, 3), nn.SELU(), nn.Linear(3, 1)], (4,), "SELU|selu"),
-        ([nn.Linear(4, 3), nn.LayerNorm(3), nn.Linear(3, 1)], (4,), r"aten\.(native_)?layer_norm"),
         ([nn.Conv2d(2, 2, 3, groups=2), nn.Flatten(), nn.Linear(8, 1)], (2, 4, 4), "2 groups"),
-        ([nn.Conv2d(1, 2, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(2, 1)], (1, 4, 4), r"aten\.max_pool2d"),
-        ([nn.Linear(4, 3), nn.Softmax(dim=1)], (4,), r"aten\._?softmax|must end"),
+        (
+            [nn.Conv2d(1, 2, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(2, 1)],
+            (1, 4, 4),
+            "MaxPool2d '1'.*average pooling",
+        ),
+        ([nn.Linear(4, 3), nn.Softmax(dim=1)], (4,), "ends in Softmax '1': with `logits=True`"),
         ([nn.AdaptiveAvgPool1d(3), nn.Flatten(), nn.Linear(6, 1)], (2, 7), "windows of different sizes"),
         ([Branches()], (4,), r"torch\.export cannot export the module"),
         ([TwoInputs()], (4,), "1 inputs and 2 outputs"),
@@ -206,6 +261,79 @@ def test_what_is_no_module():
     broken[0].weight.data[0, 0] = float("nan")
     with pytest.raises(InputError, match=r"'0\.weight' holds numbers that are not finite"):
         from_torch(broken, torch.zeros(1, 2))
+
+
+def labelled(end, outputs=3):
+    torch.manual_seed(0)
+    return sequence(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, outputs), *end), torch.randn(5, 4)
+
+
+@pytest.mark.parametrize("end", [nn.Softmax(1), nn.LogSoftmax(-1), nn.Sigmoid()], ids=lambda end: type(end).__name__)
+def test_logits(end):
+    """The end is left out, and what is compared is PyTorch's value before it."""
+    module, x = labelled([end, nn.Dropout()])
+    model = from_torch(module, x, logits=True)
+    assert model.notes == (f"{type(end).__name__} '3' at the end is left out: the outputs are logits",)
+    with torch.no_grad():
+        wanted = copy.deepcopy(module)[:3].double()(x.double()).numpy()
+    np.testing.assert_allclose(np.asarray(model.network(model.params, x.numpy())), wanted, rtol=0, atol=1e-12)
+    moved = {name: array + 0.25 for name, array in model.params.items()}
+    to_torch(model.network, moved, module)
+    np.testing.assert_array_equal(module[0].weight.detach().numpy(), moved["0.weight"].astype(np.float32))
+    assert from_torch(*made("mlp-relu"), logits=True).notes == ()
+
+
+def test_logits_that_were_read_wrongly_are_noticed(monkeypatch):
+    """Probabilities are 0 and 1 at such weights, whatever the first bias is: only the logits tell."""
+    module, x = labelled([nn.Softmax(1)])
+    module[2].bias.data = torch.tensor([1e6, 0.0, 0.0])
+    read = torch_in.build
+
+    def wrong(program):
+        model = read(program)
+        return Model(model.network, {**model.params, "2.bias": model.params["2.bias"] * (1 + 1e-6)}, model.notes)
+
+    monkeypatch.setattr(torch_in, "build", wrong)
+    with pytest.raises(InputError, match="differs from the module"):
+        from_torch(module, x, logits=True)
+
+
+def test_a_module_is_certified_up_to_its_softmax():
+    module, _ = labelled([nn.Softmax(1)])
+    proof = wp.certify(module, "iris", limit=12, prepare="standardize")
+    assert "Softmax '3' at the end is left out: the outputs are logits" in proof.notes
+    assert proof.proved
+    assert proof.network.output_shape == (3,)
+
+
+class Scaled(nn.Module):
+    """Weights of its own, behind a shift."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(5))
+        self.w = nn.Parameter(torch.ones(5, 3))
+
+    def forward(self, x):
+        return (x - self.mean) @ self.w
+
+
+@pytest.mark.parametrize("build", [lambda: nn.Sequential(nn.Linear(5, 8), nn.GELU(), nn.Linear(8, 1)),
+                                   Scaled, lambda: nn.Linear(5, 4)])  # fmt: skip
+def test_rows_of_another_width(build):
+    said = "^the module takes 5 features and the rows have 4: give it the columns that it was trained on$"
+    with pytest.raises(InputError, match=said):
+        from_torch(build(), torch.zeros(3, 4))
+    with pytest.raises(InputError, match=said):
+        wp.certify(build(), (np.eye(4), np.arange(4.0)), task="regression")
+
+
+def test_examples_of_another_shape():
+    images = sequence(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 1))
+    with pytest.raises(InputError, match=r"does not take rows of 16 features: .*; for images .*from_torch\(module"):
+        from_torch(images, torch.zeros(2, 16))
+    with pytest.raises(InputError, match=r"does not take examples of shape \(3, 4, 4\): .*channels"):
+        from_torch(images, torch.zeros(2, 3, 4, 4))
 
 
 @pytest.mark.parametrize("dynamo", [True, False])

@@ -251,5 +251,5 @@ def _refuse_end(program: Program, what: str) -> NoReturn:
     maker = next((str(op) for op in program.ops if op.output == program.output), "the input")
     raise InputError(
         f"the network must end in a linear layer that reads one value; its output {program.output!r} comes from "
-        f"{maker} and is {what}: name the last linear layer's output with `output`"
+        f"{maker} and is {what}: end it at its last linear layer, which `output` of from_onnx can name"
     )

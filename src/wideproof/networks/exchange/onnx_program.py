@@ -10,12 +10,11 @@ import numpy as np
 
 from wideproof.errors import InputError
 from wideproof.networks.exchange.onnx_file import to_array
-from wideproof.networks.exchange.program import Op, Program, live, shown
+from wideproof.networks.exchange.program import Op, Program, before_end, live, shown
 
 OLDEST = 7
 FLOATS = (1, 10, 11)
 STANDARD = ("", "ai.onnx")
-ENDS = ("Softmax", "LogSoftmax", "Sigmoid")
 LABELS = ("ArgMax", "ai.onnx.ml.ZipMap", "ai.onnx.ml.ArrayFeatureExtractor", "ai.onnx.ml.LabelEncoder")
 TRAINED = "wideproof.trained"
 
@@ -38,7 +37,7 @@ def to_program(proto: Any, folder: Path | None, output: str | None, logits: bool
     notes: list[str] = []
     wanted = _output(ops, set(tensors), [entry.name for entry in graph.output], output, notes)
     if logits:
-        wanted = _before_end(ops, wanted, notes)
+        wanted = before_end(ops, wanted, notes)
     ops = live(ops, [wanted])
     read = {part for op in ops for part in op.inputs}
     constants = {key: to_array(tensor, folder) for key, tensor in tensors.items() if key in read}
@@ -113,17 +112,6 @@ def _last_linear(ops: list[Op], tensors: set[str]) -> str | None:
         return None
     biased = [op.output for op in ops if op.kind == "Add" and linear[-1] in op.inputs and known & set(op.inputs)]
     return (biased or linear)[-1]
-
-
-def _before_end(ops: list[Op], name: str, notes: list[str]) -> str:
-    makers = {op.output: op for op in ops}
-    path = [makers[name]] if name in makers else []
-    while path and path[-1].kind in ("Identity", "Cast") and path[-1].inputs[0] in makers:
-        path.append(makers[path[-1].inputs[0]])
-    if not path or path[-1].kind not in ENDS or not path[-1].inputs:
-        return name
-    notes.append(f"{path[-1]} at the end is left out: the outputs are logits")
-    return path[-1].inputs[0]
 
 
 def _constant(op: Op, folder: Path | None) -> np.ndarray:

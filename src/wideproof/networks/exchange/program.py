@@ -17,6 +17,8 @@ from wideproof.errors import InputError
 BATCH = 2_147_483_629
 """Stands for the number of rows in shapes that a program computes with: a prime that no product of sizes meets."""
 LARGEST_FOLDED = 1 << 27
+ENDS = ("Softmax", "LogSoftmax", "Sigmoid")
+"""Operators that make probabilities of the outputs of a last linear layer."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,18 @@ def live(ops: list[Op], wanted: list[str]) -> list[Op]:
             found.add(op.output)
             rest += op.inputs
     return [op for op in ops if op.output in found]
+
+
+def before_end(ops: list[Op], name: str, notes: list[str]) -> str:
+    """Return the value that a Softmax, LogSoftmax or Sigmoid at the end was taken of, or the end itself."""
+    makers = {op.output: op for op in ops}
+    path = [makers[name]] if name in makers else []
+    while path and path[-1].kind in ("Identity", "Cast") and path[-1].inputs[0] in makers:
+        path.append(makers[path[-1].inputs[0]])
+    if not path or path[-1].kind not in ENDS or not path[-1].inputs:
+        return name
+    notes.append(f"{path[-1]} at the end is left out: the outputs are logits")
+    return path[-1].inputs[0]
 
 
 def axes_of(op: Op, constants: Mapping[str, Any]) -> list[int] | None:

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from wideproof.errors import InputError
+from wideproof.networks.exchange.advice import refusal
 from wideproof.networks.exchange.build import Builder, Value
 from wideproof.networks.exchange.model import Model
-from wideproof.networks.exchange.onnx_program import ENDS
 from wideproof.networks.exchange.operators import LAYERS, window
 from wideproof.networks.exchange.passes import simplify
-from wideproof.networks.exchange.program import BATCH, Op, Program, axes_of, fold
+from wideproof.networks.exchange.program import BATCH, ENDS, Op, Program, axes_of, fold
 from wideproof.networks.maps import Average, Sizes
 
 
@@ -143,15 +143,6 @@ MOST = {
 """How many inputs operators have, at most; one where they are not here."""
 MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 CONTROL = ("If", "Loop", "Scan", "SequenceMap")
-ADVICE = {
-    **dict.fromkeys(("MaxPool", "GlobalMaxPool", "LpPool", "GlobalLpPool", "ReduceMax"), "use average pooling"),
-    **dict.fromkeys(
-        ("LeakyRelu", "PRelu", "Clip", "HardSigmoid", "HardSwish", "Hardmax", "Selu", "Celu", "ThresholdedRelu", "Max"),
-        f"activations are {', '.join(k for k in LAYERS if LAYERS[k] is LAYERS['Relu'])}",
-    ),
-    **dict.fromkeys(("RNN", "LSTM", "GRU"), "only feed-forward networks can be read"),
-    "Cast": "values stay float32 or float64",
-}
 
 
 def build(program: Program) -> Model:
@@ -191,8 +182,7 @@ def _run(b: Builder, op: Op) -> Value | np.ndarray:
     if op.output == b.program.output and op.kind in ENDS:
         raise InputError(f"the network ends in {op}: with `logits=True` it is read up to the linear layer before it")
     if op.kind not in HANDLERS:
-        advice = ADVICE.get(op.kind, f"the operators are {', '.join(HANDLERS)}")
-        raise InputError(f"{op} is not supported: {advice}")
+        raise refusal(op)
     if len(op.inputs) > MOST.get(op.kind, 1):
         raise InputError(f"{op} has {len(op.inputs)} inputs: the file is damaged")
     return HANDLERS[op.kind](b, op)

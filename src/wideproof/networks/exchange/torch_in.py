@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from wideproof.errors import InputError
+from wideproof.networks.exchange.advice import refusal
 from wideproof.networks.exchange.agreement import require_close
 from wideproof.networks.exchange.model import Model
-from wideproof.networks.exchange.program import Op, Program
+from wideproof.networks.exchange.program import Op, Program, before_end
 from wideproof.networks.exchange.shapes import build
+from wideproof.networks.exchange.torch_runs import as_array, exported, inside, outputs, require_torch
 
 
-def from_torch(module: Any, example: Any) -> Model:
+def from_torch(module: Any, example: Any, *, logits: bool = False) -> Model:
     """Read a feed-forward PyTorch module, as it is in `eval` mode.
 
     Weights keep PyTorch's names; parameters that need no gradient, and buffers, are fixed. The outputs for `example`
@@ -29,6 +30,8 @@ def from_torch(module: Any, example: Any) -> Model:
         A `torch.nn.Module` of one input and one output.
     example
         Rows of inputs, as a tensor or an array.
+    logits
+        Leave out a Softmax, LogSoftmax or Sigmoid at the end.
 
     Examples
     --------
@@ -40,71 +43,67 @@ def from_torch(module: Any, example: Any) -> Model:
     torch = require_torch()
     if not isinstance(module, torch.nn.Module):
         raise InputError(f"from_torch takes a torch.nn.Module, got {type(module).__name__}")
-    rows = torch.as_tensor(np.asarray(_plain(example), np.float64))
+    rows = torch.as_tensor(np.asarray(as_array(example), np.float64))
     if rows.ndim not in (2, 3, 4) or 0 in rows.shape:
         raise InputError(f"an example has the shape (rows, features) or (rows, channels, ...), got {tuple(rows.shape)}")
     exact = copy.deepcopy(module).cpu().double().eval()
-    model = build(_program(exact, rows))
-    require_close(difference(exact, model, rows), "the module in float64", "module")
+    theirs, graph = outputs(exact, rows), exported(exact, rows)
+    program = _program(graph, exact, rows, logits)
+    model = build(program)
+    if program.output not in graph.graph_signature.user_outputs:
+        theirs = inside(graph, rows, program.output)
+    require_close(difference(theirs, model, rows), "the module in float64", "module")
     return model
 
 
-def require_torch() -> Any:
-    """Return the package `torch`, or say how to get it."""
-    try:
-        import torch  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise InputError("PyTorch modules need the package torch: pip install torch") from None
-    return torch
+def logits_of(module: Any, rows: Any) -> Any:
+    """Return what a module gives before a Softmax, LogSoftmax or Sigmoid at its end."""
+    graph = exported(module, rows)
+    return inside(graph, rows, _program(graph, module, rows, logits=True).output)
 
 
-def difference(module: Any, model: Model, rows: Any) -> float:
-    """Return the largest difference between a module in float64 and a network, over the largest output."""
-    torch = require_torch()
-    with torch.no_grad():
-        theirs = _plain(module(rows)).reshape(len(rows), -1)
-    ours = np.asarray(model.network(model.params, _plain(rows)), np.float64).reshape(len(rows), -1)
+def difference(theirs: Any, model: Model, rows: Any) -> float:
+    """Return the largest difference between a module's outputs in float64 and a network's, over the largest output."""
+    theirs = as_array(theirs).reshape(len(rows), -1)
+    ours = np.asarray(model.network(model.params, as_array(rows)), np.float64).reshape(len(rows), -1)
     if ours.shape != theirs.shape or not np.isfinite(theirs).all() or not np.isfinite(ours).all():
         return math.inf
     return float(np.abs(ours - theirs).max() / (np.abs(theirs).max() or 1.0))
 
 
-def _plain(value: Any) -> np.ndarray:
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
-
-
-def _program(module: Any, rows: Any) -> Program:
-    torch = require_torch()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            exported = torch.export.export(module, (rows,)).run_decompositions({})
-    except Exception as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"torch.export cannot export the module: {first}") from error
-    tensors = {**exported.state_dict, **exported.constants}
+def _program(graph: Any, module: Any, rows: Any, logits: bool) -> Program:
+    """Return the operators of an exported module."""
+    tensors = {**graph.state_dict, **graph.constants}
     constants, inputs = {}, []
     names = {}
-    for spec in exported.graph_signature.input_specs:
+    for spec in graph.graph_signature.input_specs:
         if spec.target is None:
             inputs.append(spec.arg.name)
             continue
-        array = _plain(tensors[spec.target])
+        array = as_array(tensors[spec.target])
         constants[spec.arg.name] = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
         names[spec.arg.name] = spec.target
-    outputs = exported.graph_signature.user_outputs
-    if len(inputs) != 1 or len(outputs) != 1 or not isinstance(outputs[0], str):
-        raise InputError(f"the module has {len(inputs)} inputs and {len(outputs)} outputs: one of each can be read")
+    found = graph.graph_signature.user_outputs
+    if len(inputs) != 1 or len(found) != 1 or not isinstance(found[0], str):
+        raise InputError(f"the module has {len(inputs)} inputs and {len(found)} outputs: one of each can be read")
     reader = _Reader(constants, names)
-    for node in exported.graph.nodes:
+    for node in graph.graph.nodes:
         if node.op == "call_function":
             reader.read(node)
     for name, array in constants.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError(f"the weight {names.get(name, name)!r} holds numbers that are not finite")
-    wanted = {key for key, value in module.named_parameters() if value.requires_grad}
-    ops = reader.ops
-    return Program(inputs[0], outputs[0], tuple(rows.shape[1:]), len(rows), ops, constants, names, frozenset(wanted))
+    trained = frozenset(key for key, value in module.named_parameters() if value.requires_grad)
+    ops, notes = reader.ops, list[str]()
+    wanted = before_end(ops, found[0], notes) if logits else found[0]
+    return Program(inputs[0], wanted, tuple(rows.shape[1:]), len(rows), ops, constants, names, trained, notes)
+
+
+def _owner(node: Any) -> tuple[str, str]:
+    """Return the place and the class of the layer that an operator belongs to; no class where it is not PyTorch's."""
+    *_, (place, kind) = [("", ""), *(node.meta.get("nn_module_stack") or {}).values()]
+    known = str(kind).startswith("torch.nn.")
+    return place or node.name, str(kind).rpartition(".")[2] if known else ""
 
 
 class _Reader:
@@ -128,7 +127,7 @@ class _Reader:
     def put(self, kind: str, node: Any, *inputs: Any, output: str | None = None, **options: Any) -> None:
         """Add an operator."""
         names = tuple(self.operand(value, node) for value in inputs)
-        self.ops.append(Op(kind, names, output or node.name, node.name, options))
+        self.ops.append(Op(kind, names, output or node.name, _owner(node)[0], options))
 
     def read(self, node: Any) -> None:
         """Add what an operator of PyTorch is."""
@@ -138,6 +137,9 @@ class _Reader:
         kind = "getitem" if schema is None else schema.name.removeprefix("aten::")
         known = {} if schema is None else dict(zip((a.name for a in schema.arguments), node.args, strict=False))
         rule: Callable[..., None] | None = OPERATORS.get(kind)
+        place, layer = _owner(node)
+        if rule is None and layer:
+            raise refusal(Op(layer, (), node.name, place))
         if rule is None:
             self.put(f"aten.{kind}", node, *(a for a in node.args if hasattr(a, "op")))
             return

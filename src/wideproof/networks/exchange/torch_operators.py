@@ -146,6 +146,8 @@ OPERATORS: dict[str, Rule] = {
     "neg": _same("Neg"), "abs": _same("Abs"), "exp": _same("Exp"), "log": _same("Log"),
     "relu": _same("Relu"), "sigmoid": _same("Sigmoid"), "tanh": _same("Tanh"), "erf": _same("Erf"), "sin": _same("Sin"),
     "atan": _same("Atan"), "silu": _same("Swish"), "mish": _same("Mish"), "softsign": _same("Softsign"),
+    **dict.fromkeys(("softmax", "_softmax"), _same("Softmax")),
+    **dict.fromkeys(("log_softmax", "_log_softmax"), _same("LogSoftmax")),
     "gelu": _gelu, "elu": _elu, "softplus": _softplus,
     **dict.fromkeys(("batch_norm", "_native_batch_norm_legit_no_training"), _batch_norm),
     **dict.fromkeys(("avg_pool1d", "avg_pool2d"), _average),

@@ -13,7 +13,8 @@ from wideproof.errors import InputError
 from wideproof.networks.described import Described
 from wideproof.networks.exchange.agreement import LARGEST_DIFFERENCE
 from wideproof.networks.exchange.model import Model
-from wideproof.networks.exchange.torch_in import difference, require_torch
+from wideproof.networks.exchange.torch_in import difference, logits_of
+from wideproof.networks.exchange.torch_runs import outputs, require_torch
 from wideproof.storage import write_bytes
 
 
@@ -42,7 +43,9 @@ def to_torch(network: Described, params: Mapping[str, Any], module: Any) -> None
     exact.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()}, strict=False)
     rows = torch.tensor(np.random.default_rng(0).standard_normal((4, *network.input_shape)))
     given = Model(network, {name: np.asarray(array, np.float64) for name, array in params.items()})
-    worst = difference(exact, given, rows)
+    worst = difference(outputs(exact, rows), given, rows)
+    if not worst <= LARGEST_DIFFERENCE:
+        worst = difference(logits_of(exact, rows), given, rows)
     if not worst <= LARGEST_DIFFERENCE:
         raise InputError(
             f"with these weights the module differs from the network by {worst:.1e} of the largest output: something "
