@@ -226,10 +226,8 @@ class Examples(ABC):
 
     def _in_words(self) -> str:
         """Return the task, or for classes whose targets are two plain numbers these."""
-        values = np.unique(self.y)
-        if self.task != "regression" or not self.classes or len(values) != 2:
-            return self.task
-        return f"{len(self.classes)} classes as {values[0]:g} and {values[1]:g}"
+        values = np.unique(self.y) if self.task == "regression" and self.classes else ()
+        return f"{len(self.classes)} classes as {values[0]:g} and {values[1]:g}" if len(values) == 2 else self.task
 
     def _repr_html_(self) -> str:
         facts: dict[str, Any] = {
