@@ -4,6 +4,7 @@ That statements and errata come out as expected is tested with those of the main
 """
 
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -151,3 +152,18 @@ def test_what_is_not_finite_decides_nothing() -> None:
     after = perturbation.moved(lab)[1]
     after.g[0, 2, 5] = np.nan
     assert perturbation.eq_c_2(lab).outcome is Answer.UNDECIDED
+
+
+def test_near_zero_is_asked_of_the_first_sequence_and_away_of_all_others() -> None:
+    """Units: near at (1, 1); away at time 1 in every other sequence; away at all later times in all."""
+    far, close = 2 * near_zero.BETA_PLUS, 0.5 * near_zero.BETA_MINUS
+    size = np.full((3, 4, 8), far)
+    size[0, 1, :7] = close  # unit 7 is not near
+    size[1, 1, 1] = size[2, 1, 2] = close  # units 1 and 2 are near in another sequence as well
+    size[0, 2, 3] = size[1, 2, 4] = size[2, 3, 5] = close  # units 3, 4, 5 later
+    size[:, 0] = close  # time 0 does not count
+    seen: Any = SimpleNamespace(g=-size / np.sqrt(8), width=8)
+    near, others, later = near_zero.near_masks(seen)
+    assert near.tolist() == [True] * 7 + [False]
+    assert np.flatnonzero(~others).tolist() == [1, 2]
+    assert np.flatnonzero(~later).tolist() == [3, 4, 5]
