@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -167,3 +169,21 @@ def test_misprinted_limit_is_rejected(misprint):
     found = LAB.finite("fully-connected", spread=True)
     wrong = recursion(found.network, found.x, (misprint,), nodes=96)
     assert law("W2", found.blocks["W2"], wrong.blocks["W2"]).outcome is Answer.FAILS
+
+
+@pytest.mark.parametrize("kind", ["fully-connected", "conv-residual"])
+def test_weights_are_moved_as_far_as_asked_and_along_the_gradient(kind):
+    network, data = LAB.model(kind), LAB.data(kind)
+    found = {moved.direction: moved for moved in LAB.moved(kind, 0, 0.5)}
+    assert set(found) == {"random", "gradient", "rank one"}
+    for moved in found.values():
+        for name, weight in moved.start.items():
+            size = np.linalg.norm(moved.params[name] - weight)
+            assert size == pytest.approx(0.5 * np.sqrt(network.width), rel=1e-10)
+    moved = found["gradient"]
+    outputs = lambda params: jnp.sum(jnp.asarray(data.y) * network(params, data.x))  # noqa: E731
+    slopes = jax.grad(outputs)({name: jnp.asarray(weight) for name, weight in moved.start.items()})
+    for name, slope in slopes.items():
+        change = moved.params[name] - moved.start[name]
+        cosine = float(np.sum(slope * change) / (np.linalg.norm(slope) * np.linalg.norm(change)))
+        assert cosine == pytest.approx(1, abs=1e-10)
