@@ -153,7 +153,8 @@ def read(folder: str | Path) -> Certificate:
         digest = _digest(x, y)
         given = stated["anchor"].get("digest", digest) if isinstance(stated["anchor"], dict) else None
         require(given == digest, "the digest of the data, which the anchor gives, is not that of x and y")
-        subject = _subject(stated, describe(network, matrices), x, digest)
+        whom = "any function of them" if theorem == "impossible" else describe(network, matrices)
+        subject = _subject(stated, whom, x, digest)
         start = _start(stated, weights, {} if alone else begun, network, batches, len(x))
         return Certificate(
             theorem, stated["claims"], network, stated["bound"]["sharp"], x, scored, matrices, subject, stated["loss"],
@@ -222,9 +223,8 @@ def _check_shapes(net: Network, x: tuple[int, ...], y: tuple[int, ...]) -> None:
 
 def _subject(stated: dict[str, Any], network: str, x: np.ndarray, digest: str) -> str:
     name, mean = stated["loss"]["name"], stated["loss"]["reduction"] == "mean"
-    loss = (
-        f"the mean {name} loss" if name != "squared" else "half the mean square" if mean else "half the sum of squares"
-    )
+    squares = "half the mean square" if mean else "half the sum of squares"
+    loss = squares if name == "squared" else f"the mean {name} loss"
     return (
         f"This is about {len(x)} rows of {' x '.join(map(str, x.shape[1:]))} prepared inputs (SHA-256 of the data "
         f"{digest[:16]}…), {network}, and {loss}."

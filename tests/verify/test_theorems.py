@@ -385,7 +385,9 @@ def test_impossible(tmp_path):
     x[3] = x[1]
     y = np.array([1.0, 2, 3, 4.5])
     claimed = {"groups": [[1, 3]], "least_loss": 0.5 * 2 * 1.25**2 * (1 - 1e-12)}
-    assert judge(tmp_path, network, "impossible", claimed, params, x, y).answer == "proved"
+    found = judge(tmp_path, network, "impossible", claimed, params, x, y)
+    assert found.answer == "proved"
+    assert "any function of them" in found.statement  # and not this network alone
     more = {**claimed, "least_loss": 1.5626}
     assert judge(tmp_path, network, "impossible", more, params, x, y).reason.startswith("least_loss ≤")
     other = {**claimed, "groups": [[1, 2]]}
