@@ -29,6 +29,7 @@ from jaxtyping import Array, Float
 
 from wideproof import machine
 from wideproof.errors import InputError
+from wideproof.kernels.closed_duals import CLOSED_FORMS, Pair
 from wideproof.networks import Activation, get_activation
 from wideproof.precision import double, double_to_numpy
 
@@ -72,7 +73,7 @@ def covariance(activation: Activation | str, a: ArrayLike, b: ArrayLike, theta: 
 def slope_covariance(activation: Activation | str, a: ArrayLike, b: ArrayLike, theta: ArrayLike) -> np.ndarray:
     r"""Return $\mathbb{E}[\sigma'(u)\sigma'(v)]$, the derivative of the covariance by $c$ (Price's identity).
 
-    Where a variance is 0, $\sigma'(0)$ is the activation's own: it decides between ReLU and `RELU_CLOSED`.
+    Where a variance is 0, $\sigma'(0)$ is the activation's own: it decides between ReLU and `RELUCLOSED_FORMS`.
 
     Examples
     --------
@@ -139,105 +140,20 @@ def closed_form(activation: Activation | str) -> tuple[Bivariate, Bivariate] | N
     True
     """
     activation = get_activation(activation)
-    forms = _CLOSED.get(_family(activation))
+    forms = CLOSED_FORMS.get(_family(activation))
     if forms is None:
         return None
 
-    def over(form: Callable[[_Pair], Array]) -> Bivariate:
+    def over(form: Callable[[Pair], Array]) -> Bivariate:
         def function(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
             a, b = jnp.asarray(a), jnp.asarray(b)
             root = jnp.sqrt(a) * jnp.sqrt(b)
             c = jnp.clip(c, -root, root)
-            return form(_Pair(a, b, c, root - c, root + c, float(activation.name == "relu_closed")))
+            return form(Pair(a, b, c, root - c, root + c, float(activation.name == "relu_closed")))
 
         return function
 
     return over(forms[0]), over(forms[1])
-
-
-class _Pair(NamedTuple):
-    r"""Variances, covariance, $\sqrt{ab} - c$ and $\sqrt{ab} + c$ with all their digits, and ReLU's $\sigma'(0)$."""
-
-    a: Array
-    b: Array
-    c: Array
-    below: Array
-    above: Array
-    at_zero: float
-
-    def determinant(self, weight: float) -> Array:
-        r"""$(1 + wa)(1 + wb) - w^2 c^2$ without cancellation."""
-        return 1 + weight * (self.a + self.b) + weight * weight * self.below * self.above
-
-
-def _relu(p: _Pair) -> Array:
-    sine = jnp.sqrt(p.below * p.above)
-    return (sine + (math.pi - jnp.arctan2(sine, p.c)) * p.c) / (2 * math.pi)
-
-
-def _relu_slope(p: _Pair) -> Array:
-    sine = jnp.sqrt(p.below * p.above)
-    one_a, one_b = (jnp.where(v > 0, 0.5, p.at_zero).astype(v.dtype) for v in (p.a, p.b))
-    both = (math.pi - jnp.arctan2(sine, p.c)) / (2 * math.pi)
-    return jnp.where((p.a > 0) & (p.b > 0), both, one_a * one_b)
-
-
-def _erf(p: _Pair) -> Array:
-    return (2 / math.pi) * jnp.arctan2(2 * p.c, jnp.sqrt(p.determinant(2.0)))
-
-
-def _erf_slope(p: _Pair) -> Array:
-    return (4 / math.pi) / jnp.sqrt(p.determinant(2.0))
-
-
-def _sin_terms(p: _Pair) -> tuple[Array, Array]:
-    """Half of exp(-Var(u - v)/2) and of exp(-Var(u + v)/2)."""
-    apart = -0.5 * jnp.square(jnp.sqrt(p.a) - jnp.sqrt(p.b))
-    return 0.5 * jnp.exp(apart - p.below), 0.5 * jnp.exp(apart - p.above)
-
-
-def _sin(p: _Pair) -> Array:
-    minus, plus = _sin_terms(p)
-    return minus - plus
-
-
-def _sin_slope(p: _Pair) -> Array:
-    minus, plus = _sin_terms(p)
-    return minus + plus
-
-
-def _gelu_parts(p: _Pair) -> tuple[Array, Array, Array, Array, Array]:
-    r"""$\mathbb{E}[\Phi\Phi]$, $\mathbb{E}[\varphi\varphi]$, the determinant $D$, $q$ and $q'(c) / 2c$, where
-
-    $\mathbb{E}[u\Phi(u) v\Phi(v)] = c\,\mathbb{E}[\Phi\Phi] + q\,\mathbb{E}[\varphi\varphi]$ by Stein's identity,
-    $q = ab + c^2 (1/(1+a) + 1/(1+b) - 1)$.
-    """
-    d = p.determinant(1.0)
-    root = jnp.sqrt(d)
-    cdf = 0.25 + jnp.arctan2(p.c, root) / (2 * math.pi)
-    h = 1 / (1 + p.a) + 1 / (1 + p.b) - 1
-    # ab - c^2 + c^2 (1/(1+a) + 1/(1+b)): both terms are positive.
-    q = p.below * p.above + jnp.square(p.c) * (1 / (1 + p.a) + 1 / (1 + p.b))
-    return cdf, 1 / (2 * math.pi * root), d, q, h
-
-
-def _gelu(p: _Pair) -> Array:
-    cdf, pdf, _, q, _ = _gelu_parts(p)
-    return p.c * cdf + q * pdf
-
-
-def _gelu_slope(p: _Pair) -> Array:
-    cdf, pdf, d, q, h = _gelu_parts(p)
-    return cdf + p.c * pdf * (1 + q / d + 2 * h)
-
-
-_CLOSED: dict[str, tuple[Callable[[_Pair], Array], Callable[[_Pair], Array]]] = {
-    "relu": (_relu, _relu_slope),
-    "erf": (_erf, _erf_slope),
-    "sin": (_sin, _sin_slope),
-    "gelu": (_gelu, _gelu_slope),
-    "identity": (lambda p: p.c, lambda p: jnp.ones_like(p.c)),
-}
 
 
 def _family(activation: Activation) -> str:
@@ -262,13 +178,13 @@ def _closed(activation: Activation, factor: Factor, a: np.ndarray, b: np.ndarray
     # pi is not a float: the missing digits matter for cos near theta = pi/2 only, where c itself is small.
     below, above = 2 * root * np.sin(theta / 2) ** 2, 2 * root * np.sin((np.pi - theta) / 2) ** 2
     arrays = tuple(jnp.asarray(x) for x in (a, b, root * np.cos(theta), below, above))
-    form = _CLOSED[_family(activation)][factor == "slope"]
-    return np.asarray(form(_Pair._make((*arrays, float(activation.name == "relu_closed")))))
+    form = CLOSED_FORMS[_family(activation)][factor == "slope"]
+    return np.asarray(form(Pair._make((*arrays, float(activation.name == "relu_closed")))))
 
 
 def _bivariate(activation: Activation, factor: Factor, a: ArrayLike, b: ArrayLike, theta: ArrayLike) -> np.ndarray:
     columns = _checked(a=a, b=b, theta=theta)
-    if _family(activation) in _CLOSED:
+    if _family(activation) in CLOSED_FORMS:
         return _closed(activation, factor, *columns)
     return _quadrature(activation, factor, *columns).values
 
@@ -418,7 +334,7 @@ def covariance_grid(
     """
     activation = get_activation(activation)
     _, angles = _checked(a=r[:1] ** 2, theta=theta)
-    if _family(activation) in _CLOSED:
+    if _family(activation) in CLOSED_FORMS:
         return _closed(activation, factor, *_checked(a=r[None, :, None] ** 2, b=r**2, theta=angles[:, None, None]))
     rule = functools.partial(_grid_rule, activation, factor)
     count = _grid_count(activation, rule, r)

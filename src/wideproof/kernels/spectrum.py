@@ -24,9 +24,9 @@ import scipy.linalg
 from jax.typing import ArrayLike
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from wideproof.data import pairs
 from wideproof.errors import InputError
 from wideproof.kernels.cholesky import backward_error, factor
+from wideproof.kernels.culprits import Culprit, as_points, from_matrix, from_points, short
 from wideproof.kernels.gram_result import Gram, why_singular
 
 Method = Literal["auto", "dense", "lanczos"]
@@ -34,7 +34,6 @@ LARGE = 3000  # above, "auto" takes Lanczos: three Cholesky factors cost less th
 
 _EPS = float(np.finfo(np.float64).eps)
 _BLOCK = 256
-_LISTED = 20
 _CONVERGED: Any = 1e-12  # of an eigenvalue, relative, by ARPACK's own estimate
 
 Product = Callable[[np.ndarray], np.ndarray]
@@ -69,27 +68,7 @@ class Enclosed:
         return abs(self.value) > self.radius
 
     def __str__(self) -> str:
-        return f"{_short(self.value, 6)} ± {_short(self.radius, 2)}"
-
-
-class Culprit(NamedTuple):
-    r"""Two examples that make a Gram matrix (nearly) singular.
-
-    `what` is `"equal"`, `"parallel"` or `"antipodal"` inputs (within the tolerance of the data audit), `"nearest to
-    parallel"` or `"nearest to antipodal"`, with the distance $\|\hat x_i \mp \hat x_j\|$ of the directions; without
-    inputs `"alike"` or `"opposite"`, with the distance $\|\phi_i \mp \phi_j\|$ of the gradients, from the matrix.
-    An input of zeros is `"zero"`, with $i = j$.
-    """
-
-    i: int
-    j: int
-    what: str
-    distance: float
-
-    def __str__(self) -> str:
-        if self.what == "zero":
-            return f"example {self.i} is zero"
-        return f"examples {self.i} and {self.j} are {self.what} (distance {_short(self.distance, 2)})"
+        return f"{short(self.value, 6)} ± {short(self.radius, 2)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +145,7 @@ class Spectrum:
                 f"indefinite: the smallest eigenvalue is {self.smallest}, which no Gram matrix has: check how the "
                 "entries were computed, and that `error` covers it"
             )
-        low, high = _short(self.smallest.low, 2), _short(self.smallest.high, 2)
+        low, high = short(self.smallest.low, 2), short(self.smallest.high, 2)
         return f"undecided: the smallest eigenvalue is in [{low}, {high}]: {self._way_out}"
 
     @property
@@ -238,7 +217,7 @@ def spectrum(
     if error is not None and not error >= 0:
         raise InputError(f"error bounds a norm, so it must be a number >= 0, got {error}")
     n = len(a)
-    x = None if points is None else _as_points(points, n)
+    x = None if points is None else as_points(points, n)
     size = _measure(a, error)
     dense = method == "dense" or n < 3 or (method == "auto" and (n <= LARGE or vectors))
     if vectors and not dense:
@@ -250,7 +229,7 @@ def spectrum(
         smallest, largest, bottom = _lanczos(a, size)
     culprits = ()
     if not smallest.decided and n > 1:
-        culprits = _from_matrix(a, _bottom(a) if bottom is None else bottom) if x is None else _from_points(x)
+        culprits = from_matrix(a, _bottom(a) if bottom is None else bottom) if x is None else from_points(x)
     singular = gram.singular if isinstance(gram, Gram) else ""
     if not singular and any(culprit.what == "equal" for culprit in culprits):
         singular = why_singular(points)
@@ -403,59 +382,3 @@ def _times(a: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 def _bottom(a: np.ndarray) -> np.ndarray:
     return scipy.linalg.eigh(a.astype(np.float64), subset_by_index=[0, 0], check_finite=False)[1][:, 0]
-
-
-def _as_points(points: ArrayLike, rows: int) -> np.ndarray:
-    x = np.asarray(points, dtype=np.float64)
-    if x.ndim == 0 or not len(x) or rows % len(x):
-        raise InputError(
-            f"points are the inputs of the matrix's {rows} rows, one each or one for several outputs, "
-            f"got shape {x.shape}: give the x that the Gram matrix was computed from"
-        )
-    return x.reshape(len(x), -1)
-
-
-def _from_points(x: np.ndarray) -> tuple[Culprit, ...]:
-    """Equal, parallel and antipodal inputs, and the pairs nearest to that."""
-    found = pairs(x, listed=_LISTED)
-    listed = [Culprit(i, j, "parallel", _apart(x, i, j, 1)) for i, j in found.parallel]
-    listed += [Culprit(i, j, "antipodal", _apart(x, i, j, -1)) for i, j in found.antipodal]
-    listed = [c._replace(what="equal") if np.array_equal(x[c.i], x[c.j]) else c for c in listed]
-    listed += [Culprit(int(i), int(i), "zero", 0.0) for i in np.flatnonzero(~x.any(axis=1))[:_LISTED]]
-    if not listed:
-        nearest = (("nearest to parallel", found.direction), ("nearest to antipodal", found.antipode))
-        listed = [Culprit(pair.i, pair.j, what, pair.distance) for what, pair in nearest if pair is not None]
-    return tuple(sorted(listed, key=lambda c: (c.distance, c.what != "equal", c.i, c.j)))
-
-
-def _apart(x: np.ndarray, i: int, j: int, sign: int) -> float:
-    if np.array_equal(x[i], sign * x[j]):
-        return 0.0
-    return float(np.linalg.norm(x[i] / np.linalg.norm(x[i]) - sign * x[j] / np.linalg.norm(x[j])))
-
-
-def _from_matrix(a: np.ndarray, bottom: np.ndarray) -> tuple[Culprit, ...]:
-    """Of the rows that weigh most in the bottom eigenvector, the two whose gradients are nearest to parallel."""
-    rows = np.sort(np.argsort(-np.abs(bottom), kind="stable")[:_LISTED])
-    part = a[np.ix_(rows, rows)].astype(np.float64)
-    diagonal = np.diagonal(part)
-    root = np.sqrt(np.maximum(diagonal, 0))
-    scale = np.outer(root, root)
-    cosine = np.abs(np.divide(part, scale, out=np.ones_like(part), where=scale > 0))
-    cosine[np.tril_indices(len(part))] = -1
-    i, j = (int(k) for k in np.unravel_index(int(cosine.argmax()), cosine.shape))
-    square = diagonal[i] + diagonal[j] - 2 * abs(part[i, j])
-    what = "alike" if part[i, j] >= 0 else "opposite"
-    return (Culprit(int(rows[i]), int(rows[j]), what, math.sqrt(max(float(square), 0.0))),)
-
-
-def _short(x: float, digits: int) -> str:
-    """A number in few characters.
-
-    >>> _short(0.00032, 6), _short(12.5, 6), _short(1e-12, 2)
-    ('3.2e-4', '12.5', '1e-12')
-    """
-    if x == 0 or not math.isfinite(x) or 1e-3 <= abs(x) < 1e6:
-        return f"{x:.{digits}g}"
-    mantissa, _, exponent = f"{x:.{digits - 1}e}".partition("e")
-    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent)}"
