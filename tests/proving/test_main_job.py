@@ -16,7 +16,7 @@ from wideproof.certificates.polishing import Polished
 from wideproof.data import dataset, repeats
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
-from wideproof.proving import Predictor, stages
+from wideproof.proving import Predictor, certifying
 
 # pyright: reportOptionalMemberAccess=false
 QUICK: dict[str, Any] = {"steps": 16}
@@ -173,11 +173,11 @@ def test_polishing_that_stalls_is_not_done_again(whole, part, taken, dense, monk
         called.append(kind)
         return None if left is None else Polished({}, (3.0, left), 0.0, kind)
 
-    monkeypatch.setattr(stages, "polish", lambda *given: stalls("all", whole))
-    monkeypatch.setattr(stages, "fit_read_out", lambda *given: stalls("read-out", part))
-    monkeypatch.setattr(stages, "DENSE", dense)
+    monkeypatch.setattr(certifying, "polish", lambda *given: stalls("all", whole))
+    monkeypatch.setattr(certifying, "fit_read_out", lambda *given: stalls("read-out", part))
+    monkeypatch.setattr(certifying, "DENSE", dense)
     run: Any = SimpleNamespace(params={})
-    found = stages._polished(FullyConnected(2, 4, 1), run, wp.load((np.eye(2), [0, 1])))
+    found = certifying._polished(FullyConnected(2, 4, 1), run, wp.load((np.eye(2), [0, 1])))
     assert found.kind == taken
     assert sorted(called) == ["all", "read-out"]
 

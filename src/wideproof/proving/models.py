@@ -21,10 +21,10 @@ from wideproof.networks.exchange import Model
 from wideproof.precision import double
 from wideproof.progress import Watch, unwatched
 from wideproof.proving import folders
+from wideproof.proving.certifying import certified, spectra
 from wideproof.proving.job import Job, verified
 from wideproof.proving.predictor import RUN
 from wideproof.proving.proof import Proof
-from wideproof.proving.stages import certified, spectra
 from wideproof.training import Recipe, Run, Status, begin
 
 CODINGS = {"signs": (-1.0, 1.0), "one-hot": (0.0, 1.0)}

@@ -10,9 +10,10 @@ from wideproof.deprecations import renamed
 from wideproof.precision import double
 from wideproof.progress import Watch, unwatched
 from wideproof.proving.beginning import begun
+from wideproof.proving.certifying import certified, spectra
 from wideproof.proving.job import Job, verified
 from wideproof.proving.proof import Proof
-from wideproof.proving.stages import AUDITED, certified, look_at, spectra
+from wideproof.proving.stages import AUDITED, look_at
 from wideproof.training import Run
 
 
