@@ -25,7 +25,7 @@ SEEDS = (0, 1, 2)
 
 def page() -> str:
     """Return the page of what comes with the package."""
-    return study_markdown(stored(), "python tools/statements.py FOLDER")
+    return study_markdown(stored(), "python tools/statements.py FOLDER", errata="[Errata](errata.md)")
 
 
 def measure(folder: Path, seed: int) -> None:

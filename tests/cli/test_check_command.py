@@ -36,6 +36,35 @@ def test_one_statement(cli):
     assert "Study quick" in answer.out
 
 
+def test_a_misprint_of_one_statement(cli):
+    answer = cli("check", "zou2018.lemma_a_11")
+    assert "misprint  the printed right side repeats the left one; ½E[Z1 Z2] is meant" in answer.out
+    assert "`wideproof errata zou2018.lemma_a_11` measures both forms" in answer.out
+    decided = cli("errata", "zou2018.lemma_a_11")
+    assert decided.code == 0
+    assert decided.out.startswith("Zou et al. 2018, Lemma A.11")
+    assert "1 of 1 decided by measurement" in decided.out
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("zou2018.lemma_b_6", "zou2018.lemma_b_6: the product shows W̃_l where W̃_r is meant.\n"),
+        ("zou2018.lemma_c_1", "zou2018.lemma_c_1: no misprint is known.\n"),
+    ],
+)
+def test_misprints_that_no_measurement_decides(cli, name, said):
+    answer = cli("errata", name)
+    assert (answer.code, answer.out) == (0, said)
+    assert json.loads(cli("errata", name, "--json").out) == []
+
+
+def test_a_statement_that_is_false_as_printed(cli):
+    answer = cli("check", "zou2018.lemma_a_12")
+    assert answer.code == 0
+    assert "1 fails, as expected: it is false as printed." in answer.out
+
+
 def test_json_and_pages(cli, tmp_path):
     answer = cli("check", "zou2018.lemma_d_2", "--json", "--report", "a.html", "--report", "a.md")
     found = json.loads(answer.out)
@@ -80,6 +109,7 @@ def test_a_computation_that_breaks_off(cli, monkeypatch):
         (("check", "zou2018.lemma_c_1", "--study", "fast"), "--study must be quick, standard or deep"),
         (("check", "zou2018.lemma_c_1", "--report", "page.pdf"), ".html or .md"),
         (("errata", "zou2019"), "there is no paper"),
+        (("errata", "zou2018.theorem_99"), "no checkable statement 'theorem_99'"),
         (("errata", "zou2018", "--report", "list.txt"), ".md file"),
         (("cite", "zou2019"), "nothing to cite as 'zou2019'"),
         (("sweep", "nothing.toml"), "no study file"),

@@ -8,6 +8,7 @@ import pytest
 from tests.papers.labs import quick
 from wideproof.answers import Answer
 from wideproof.monitors.patterns import small_values
+from wideproof.papers import zou2018
 from wideproof.papers.check import at_least, at_most, identity, law, scales
 from wideproof.papers.zou2018 import descent, moves, starts, steps
 from wideproof.papers.zou2018.hypotheses import excess
@@ -15,6 +16,12 @@ from wideproof.papers.zou2018.lab import Lab, look, margin_loss, walk
 
 pytestmark = pytest.mark.xdist_group("zou2018")
 LAB = quick("zou2018")
+
+
+@pytest.mark.parametrize("clause", ["theorem_5_1_iii", "theorem_5_1_viii", "theorem_5_3_i"])
+def test_clauses_carry_what_the_theorem_supposes(clause):
+    met = [one.outcome for one in getattr(zou2018, clause)(LAB).hypotheses]
+    assert met[0] is Answer.FAILS  # the widths and radii of the theorems are out of reach
 
 
 # Planted violations: the science goes wrong, and the comparison of the statement says so.

@@ -79,6 +79,13 @@ def test_outcomes_by_seed():
     assert f"| `{last}` | bound | undecided, holds |" in page
 
 
+def test_a_misprint_stands_beside_what_a_statement_says():
+    rows = [replace(one.statement, erratum="(i*, l*) is printed") for one in FOUND.measured[:1]]
+    page = study_markdown(joined([FOUND.to_dict()]), "made", rows)
+    assert r"(*misprint*: (i\*, l\*) is printed)" in page
+    assert "`wideproof errata` decides those that change a number." in page
+
+
 def test_different_studies_are_not_joined():
     with pytest.raises(InputError, match="the same statements"):
         joined([FOUND.to_dict(), made(GOOD).to_dict()])
@@ -88,7 +95,11 @@ def test_different_studies_are_not_joined():
 
 def test_the_page_of_statements_is_what_is_stored():
     page = (Path(__file__).parents[2] / "docs/theory/statements.md").read_text(encoding="utf-8")
-    assert page == study_markdown(stored(), "python tools/statements.py FOLDER"), "`python tools/statements.py` does it"
+    made_by = "python tools/statements.py FOLDER"
+    again = study_markdown(stored(), made_by, errata="[Errata](errata.md)")
+    assert page == again, "`python tools/statements.py` does it"
+    assert "half of E[Z1 Z2] (*misprint*: the printed right side repeats the left one; ½E[Z1 Z2] is meant)" in page
+    assert "[Errata](errata.md) decides those that change a number." in page
     assert list(stored()["statements"]) == [one.name for one in statements()]
 
 
@@ -97,7 +108,11 @@ def test_headline():
         "1 of 3 statements hold on real networks, 1 fails and 1 is undecided; 1 of them not as expected."
     )
     assert words.headline(made(GOOD)).endswith("nothing fails that should hold.")
-    assert words.headline(made(BAD, expected=Answer.FAILS)).endswith("nothing fails that should hold.")
+    false = made(BAD, expected=Answer.FAILS)
+    assert words.headline(false) == "0 of 1 statements hold on real networks; 1 fails, as expected."
+    (row,) = statements("zou2018.lemma_a_12")
+    known = replace(false, measured=(replace(false.measured[0], statement=row),))
+    assert words.headline(known).endswith("; 1 fails, as expected: it is false as printed.")
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ import pytest
 from rich.console import Console
 
 from wideproof.data import Dataset, audit
-from wideproof.papers import errata, statements
-from wideproof.papers.check import at_most
+from wideproof.papers import Measured, errata, statements
+from wideproof.papers.check import at_least, at_most, conclude, scales
 from wideproof.report import (
     audit_view,
     erratum_summary,
     erratum_view,
+    measured_view,
     part_summary,
     part_text,
     run_summary,
@@ -75,6 +76,63 @@ def test_a_misprint_beside_its_measurements():
     assert lines[1:5:2] == ["  printed  a [b]", "  right    c"]
     assert "fails" in lines[2]
     assert "holds" in lines[4]
+
+
+def measured(check, name="zou2018.lemma_a_11"):
+    return Measured(statements(name)[0], check, 0.5)
+
+
+X = np.array([32.0, 64.0, 128.0])
+PARTS = conclude(
+    scales("‖W‖", "m", X, [X**0.02, X**0.02, X**0.02], 0.0),
+    scales("|‖x‖ - 1|", "m", X, [X**-0.48, X**-0.48, X**-0.48], -0.5),
+    hypotheses=[at_least("m >= n⁴", 256.0, 82_532.0), at_most("φ <= μ", 0.3, 0.5)],
+    assumptions=["d = 6"],
+)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_of_one_statement_everything_is_said(width):
+    lines = printed(measured_view(measured(PARTS)), width).splitlines()
+    assert max(map(len, lines)) <= width
+    whole = " ".join(" ".join(lines).split())
+    for said in (
+        "holds zou2018.lemma_a_11 says E[σ(Z1)σ(Z2)] is never below half of E[Z1 Z2]",
+        r"\sigma(Z_2)",
+        "misprint the printed right side repeats the left one; ½E[Z1 Z2] is meant",
+        "`wideproof errata zou2018.lemma_a_11` measures both forms.",
+        "measured holds: ‖W‖: exponent in m 0.02",
+        "holds: |‖x‖ - 1|: exponent in m -0.48",
+        "fitted at m = 32, 64, 128",
+        "supposed not met: m >= n⁴ (256, where 82,532 is asked for) met: φ <= μ (0.3 against 0.5)",
+        "chosen d = 6",
+    ):
+        assert said in whole, said
+
+
+def test_one_statement_in_a_file_has_a_line_for_everything():
+    lines = printed(measured_view(measured(PARTS), lines=True), 20, soft_wrap=True).splitlines()
+    assert lines[0] == "holds     zou2018.lemma_a_11"
+    assert "supposed  not met: m >= n⁴ (256, where 82,532 is asked for)" in lines
+    assert "          met: φ <= μ (0.3 against 0.5)" in lines
+
+
+def test_a_statement_that_is_false_is_measured_as_printed():
+    one = measured(at_most("a", 3.0, 2.0), "zou2018.lemma_a_12")
+    text = " ".join(printed(measured_view(one)).split())
+    assert "It is measured as printed; `wideproof errata zou2018.lemma_a_12` measures both forms." in text
+    assert "note false as printed: two inputs" in text
+    assert "misprint" not in printed(measured_view(measured(PARTS, "zou2018.lemma_c_1")))
+
+
+def test_of_many_statements_the_part_is_named_before_its_numbers():
+    joined = conclude(PARTS, title="both")
+    line = printed(measured_view(measured(joined), 9, lines=True), 20, soft_wrap=True)
+    assert line.startswith("holds     zou2018.lemma_a_11               ‖W‖: exponent in m 0.02")
+    assert line.count("\n") == 1
+    first, *more = printed(measured_view(measured(joined), 9), 80).splitlines()
+    assert first == "holds     zou2018.lemma_a_11"
+    assert more[0].startswith("          ‖W‖: exponent in m 0.02")
 
 
 FAILED = SimpleNamespace(task=SimpleNamespace(chosen=(("width", 8), ("seed", 1))), error="too narrow")

@@ -60,24 +60,24 @@ def check_command(
     from rich.console import Console
 
     from wideproof.papers import Lab, describe, examine, statements
-    from wideproof.report import findings_view, measured_line, require_page_path, save_findings, statements_view
+    from wideproof.report import findings_view, measured_view, require_page_path, save_findings, statements_view
     from wideproof.resources import cores
 
     Lab(study, seed)  # refuses a study that does not exist before any process is started
     chosen = statements(wanted)
     console = Console(highlight=False)
+    piped = not console.is_terminal
     if listing:
         if json:
             print_json([describe(one) for one in chosen])
         else:
-            piped = not console.is_terminal
             console.print(statements_view(chosen, lines=piped), soft_wrap=piped)
         return
     for page in report or []:
         require_page_path(page)
 
     def line(now: Progress) -> None:
-        console.print(measured_line(now.latest), soft_wrap=not console.is_terminal)
+        console.print(measured_view(now.latest, len(chosen), lines=piped), soft_wrap=piped)
 
     with watching(json, console=console, above=line) as progress:
         found = examine(chosen, study, seed, progress, workers or min(2, cores()))
@@ -93,8 +93,13 @@ def check_command(
 
 
 def errata_command(
-    paper: Annotated[
-        str | None, typer.Argument(metavar="PAPER", help="One paper (default: all four).", show_default=False)
+    wanted: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PAPER[.STATEMENT]",
+            help="One paper, or one statement such as zou2018.theorem_5_1_i (default: all four papers).",
+            show_default=False,
+        ),
     ] = None,
     study: Study = "quick",
     seed: Seed = 0,
@@ -103,21 +108,21 @@ def errata_command(
 ) -> None:
     """Print the misprints that change a number: what is printed, what is right, and the measurement that decides.
 
-    Exit code 0 if every measurement decides as listed, 1 if one does not.
+    For a statement without such a one, print what is noted at it. Exit code 0 if every measurement decides as
+    listed, 1 if one does not.
     """
     from rich.console import Console
 
-    from wideproof.papers import errata, laboratory
+    from wideproof.papers import errata, laboratory, noted
     from wideproof.report import errata_markdown, erratum_summary, erratum_view
     from wideproof.storage import write_bytes
 
-    if paper is not None and paper not in PAPERS:
-        raise InputError(f"there is no paper {paper!r}; the papers are {', '.join(PAPERS)}")
+    entries = errata(wanted)
     if report is not None and report.suffix != ".md":
         raise InputError(f"the list of errata must be an .md file, got {report.name!r}")
     console, rows = Console(highlight=False), []
     labs = {key: laboratory(key, study, seed) for key in PAPERS}
-    for entry in errata(paper):
+    for entry in entries:
         decision = entry.decide(labs[entry.paper])
         rows.append(erratum_summary(entry, *decision, decided=decision.decided))
         if not json:
@@ -125,7 +130,10 @@ def errata_command(
     if report is not None:
         write_bytes(report, errata_markdown(rows).encode())
     decided = sum(row["decided"] for row in rows)
-    print_json(rows) if json else console.print(f"{decided} of {len(rows)} decided by measurement")
+    said = f"{decided} of {len(rows)} decided by measurement"
+    if wanted is not None and not rows:
+        said = "\n".join(noted(wanted))
+    print_json(rows) if json else console.print(said, markup=False, soft_wrap=True)
     raise typer.Exit(Answer.of(decided == len(rows)).exit_code)
 
 

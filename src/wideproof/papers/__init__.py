@@ -9,6 +9,7 @@ from wideproof.doors import lazily as _lazily
 from wideproof.papers.check import Check as Check
 from wideproof.papers.errata import Erratum as Erratum
 from wideproof.papers.errata import errata as errata
+from wideproof.papers.errata import noted as noted
 from wideproof.papers.findings import Findings as Findings
 from wideproof.papers.findings import describe as describe
 from wideproof.papers.findings import examine as examine

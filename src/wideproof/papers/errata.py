@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from wideproof.answers import Answer
 from wideproof.papers.check import Check
-from wideproof.papers.statement import PAPERS
+from wideproof.papers.statement import PAPERS, Statement, index, statements
 from wideproof.papers.study import Lab
 
 
@@ -41,6 +42,13 @@ class Erratum:
         """The name of the entry: the paper and the function that decides."""
         return f"{self.paper}.{self.decide.__name__}"
 
+    def concerns(self, name: str) -> bool:
+        """Return whether a statement (`lemma_a_12`), or a clause of it, is the entry's or is named in its `where`."""
+        kind, *place = name.split("_")
+        number = re.escape(".".join(place).upper())
+        named = kind in self.where.lower() and re.search(rf"(?<![\w.]){number}(?!\w|\.\w)", self.where) is not None
+        return self.statement == name or self.statement.startswith(f"{name}_") or named
+
 
 D = TypeVar("D", bound=Callable[[Any], Decision])
 
@@ -70,13 +78,50 @@ class Entries(list[Erratum]):
         return add
 
 
-def errata(paper: str | None = None) -> tuple[Erratum, ...]:
-    """Return the entries of one paper, or of all four.
+def errata(wanted: str | None = None) -> tuple[Erratum, ...]:
+    """Return the entries of one paper, of one statement with its clauses, or of all four papers.
+
+    Parameters
+    ----------
+    wanted
+        A paper such as `zou2018`, or a statement such as `zou2018.lemma_a_12`.
 
     Examples
     --------
     >>> {entry.paper for entry in errata("du2019")}
     {'du2019'}
+    >>> [entry.where for entry in errata("zou2018.lemma_a_12")]
+    ['Lemma A.12, Corollary A.13']
     """
-    papers = PAPERS if paper is None else (paper,)
-    return tuple(entry for name in papers for entry in import_module(f"wideproof.papers.{name}.errata").erratum)
+    if wanted is None:
+        return tuple(entry for paper in PAPERS for entry in _entries(paper))
+    paper, names = wanted.partition(".")[0], [one.id for one in _named(wanted)]
+    every = _entries(paper)
+    return tuple(e for e in every if wanted == paper or any(e.concerns(name) for name in names))
+
+
+def noted(wanted: str) -> tuple[str, ...]:
+    """Return a sentence for each statement: the misprint that its index notes, which may change no number.
+
+    Parameters
+    ----------
+    wanted
+        As for `errata`.
+
+    Examples
+    --------
+    >>> noted("zou2018.eq_e_2")
+    ('zou2018.eq_e_2: the last display sums over examples where layers are meant.',)
+    """
+    return tuple(f"{one.name}: {one.erratum or 'no misprint is known'}." for one in _named(wanted))
+
+
+def _named(wanted: str) -> tuple[Statement, ...]:
+    """Return what `statements` finds, or by its name one for which nothing can be computed."""
+    paper, _, name = wanted.partition(".")
+    exact = tuple(one for one in index(paper) if one.id == name) if paper in PAPERS else ()
+    return exact or statements(wanted)
+
+
+def _entries(paper: str) -> Entries:
+    return import_module(f"wideproof.papers.{paper}.errata").erratum

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import inspect
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,6 +63,12 @@ class Statement:
     def checkable(self) -> bool:
         """Whether there is something to compute."""
         return self.check in CHECKABLE
+
+    @property
+    def formula(self) -> str:
+        """What it says as a formula: the docstring of its function, a line for each paragraph."""
+        text = inspect.getdoc(function_of(self.paper, self.id)) or ""
+        return "\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
     def measure(self, lab: Lab) -> Measured:
         """Check the statement in a laboratory of its paper; a computation that breaks off decides nothing."""

@@ -15,7 +15,7 @@ if _TYPE_CHECKING:
     from wideproof.report.check_terminal import erratum_summary as erratum_summary
     from wideproof.report.check_terminal import erratum_view as erratum_view
     from wideproof.report.check_terminal import findings_view as findings_view
-    from wideproof.report.check_terminal import measured_line as measured_line
+    from wideproof.report.check_terminal import measured_view as measured_view
     from wideproof.report.check_terminal import statements_view as statements_view
     from wideproof.report.doctor_terminal import doctor_view as doctor_view
     from wideproof.report.figures import condition_figure as condition_figure
@@ -63,7 +63,7 @@ __getattr__, __dir__ = _lazily(  # a list of statements needs no JAX, and a proo
     {
         "wideproof.report.audit_terminal": "audit_view",
         "wideproof.report.check_pages": "errata_markdown require_page_path save_findings study_markdown",
-        "wideproof.report.check_terminal": "erratum_summary erratum_view findings_view measured_line statements_view",
+        "wideproof.report.check_terminal": "erratum_summary erratum_view findings_view measured_view statements_view",
         "wideproof.report.doctor_terminal": "doctor_view",
         "wideproof.report.figures": (
             "condition_figure gram_figure loss_figure require_figure_path save_figure spectrum_figure"

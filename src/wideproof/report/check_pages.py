@@ -67,7 +67,13 @@ def findings_markdown(found: Findings) -> str:
     return study_markdown(joined([found.to_dict()]), command, [one.statement for one in found.measured])
 
 
-def study_markdown(kept: Mapping[str, Any], command: str, rows: Sequence[Statement] | None = None) -> str:
+def study_markdown(
+    kept: Mapping[str, Any],
+    command: str,
+    rows: Sequence[Statement] | None = None,
+    *,
+    errata: str = "`wideproof errata`",
+) -> str:
     """Return the page of a study that was measured with one seed or with several (`joined`).
 
     Parameters
@@ -78,11 +84,15 @@ def study_markdown(kept: Mapping[str, Any], command: str, rows: Sequence[Stateme
         What measures it again.
     rows
         The statements; by default all.
+    errata
+        Where the misprints that change a number are decided.
     """
     rows = statements() if rows is None else rows
     seeds, found = kept["seeds"], kept["statements"]
     lines = ["# Statements", "", words.by_seed(kept), ""]
     lines += [f"Study `{kept['study']}`. Made by `{command}`.", ""]
+    if any(row.erratum for row in rows):
+        lines += [f"A misprint stands beside what a statement says; {errata} decides those that change a number.", ""]
     counts = [[found[row.name]["by_seed"][k] for row in rows] for k in range(len(seeds))]
     lines += _table("seed, hold, fail, undecided, seconds", [
         (str(seed), *(str(outcomes.count(o)) for o in Answer), f"{seconds:.0f}")
@@ -94,7 +104,7 @@ def study_markdown(kept: Mapping[str, Any], command: str, rows: Sequence[Stateme
     lines += ["## What does not hold, and why", "", *_open(rows, kept)]
     for key in keys:
         table = [
-            (f"`{row.id}`", row.check, _said(found[row.name]), row.title, found[row.name]["numbers"])
+            (f"`{row.id}`", row.check, _said(found[row.name]), _titled(row), found[row.name]["numbers"])
             for row in rows
             if row.paper == key
         ]
@@ -137,6 +147,12 @@ def _said(found: Mapping[str, Any]) -> str:
     """Return the outcome, or all of them where it depends on the seed."""
     outcomes = found["by_seed"]
     return outcomes[0] if len(set(outcomes)) == 1 else ", ".join(outcomes)
+
+
+def _titled(row: Statement) -> str:
+    """Return what a statement says, and its misprint."""
+    misprint = row.erratum.replace("*", "\\*")
+    return f"{row.title} (*misprint*: {misprint})" if misprint else row.title
 
 
 def _open(rows: Sequence[Statement], kept: Mapping[str, Any]) -> list[str]:

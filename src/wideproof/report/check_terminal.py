@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wideproof.answers import Answer
 from wideproof.report import check_words as words
 from wideproof.report.terminal import COLOUR
 from wideproof.titles import PAPERS
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from wideproof.papers import Check, Erratum, Findings, Measured, Statement
+
+
+FEW = 3  # statements of which everything is shown
+LABEL = 10  # columns in front of what is said
 
 
 def statements_view(chosen: Sequence[Statement], *, lines: bool = False) -> RenderableType:
@@ -41,25 +46,78 @@ def statements_view(chosen: Sequence[Statement], *, lines: bool = False) -> Rend
     return table
 
 
-def measured_line(one: Measured) -> Text:
-    """Return the outcome of a statement, its name and its numbers as one line.
+def measured_view(one: Measured, of: int = 1, *, lines: bool = False) -> RenderableType:
+    """Return the outcome of a statement and what was compared; where it is one of a few, all that there is about it.
 
     Parameters
     ----------
     one
         A statement that was measured.
+    of
+        How many are measured.
+    lines
+        No line is broken, for files and other programs.
     """
+    return _whole(one, lines) if of <= FEW else _short(one, lines)
+
+
+def _short(one: Measured, lines: bool) -> RenderableType:
+    """Return the decisive comparison with its numbers, in the line of the name or under it."""
+    from rich.console import Group
+    from rich.padding import Padding
     from rich.text import Text
 
-    outcome = one.check.outcome.value
-    text = Text(f"{outcome:10}", style=COLOUR[one.check.outcome] if one.as_expected else "bold red")
-    text.append(f"{one.statement.name:32} ", style="default")
-    text.append(one.check.numbers() or one.check.note, style="dim")
-    return text
+    shown = words.decisive(one.check)
+    said = Text(f"{shown.title}: {one.check.numbers() or one.check.note}".removesuffix(": "), style="dim")
+    if lines:
+        return Text.assemble(_outcome(one), f"{one.statement.name:32} ", said)
+    return Group(Text.assemble(_outcome(one), one.statement.name), Padding(said, (0, 0, 0, LABEL)))
+
+
+def _whole(one: Measured, lines: bool) -> RenderableType:
+    """Return formula, misprints, every comparison, what is supposed and what was chosen."""
+    from rich.table import Table
+    from rich.text import Text
+
+    rows: list[tuple[str | Text, list[str]]] = [(_outcome(one), [one.statement.name]), *_about(one), ("", [""])]
+    shown = [(label if k == 0 else "", text) for label, texts in rows for k, text in enumerate(texts)]
+    if lines:
+        said = (Text.assemble(label, " " * (LABEL - len(label)), text) if text else Text() for label, text in shown)
+        return Text("\n").join(said)
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(width=LABEL - 1, style="dim")
+    table.add_column()
+    for label, text in shown:
+        table.add_row(label, Text(text))
+    return table
+
+
+def _about(one: Measured) -> list[tuple[str | Text, list[str]]]:
+    statement, check = one.statement, one.check
+    why = statement.why if check.outcome is not Answer.HOLDS else ""
+    more = check.note if all(check.note not in leaf.note for leaf in check.leaves()) else ""
+    rows: list[tuple[str | Text, list[str]]] = [
+        ("says", [statement.title, *statement.formula.splitlines()]),
+        ("misprint", words.misprinted(statement)),
+        ("measured", [f"{leaf.outcome}: {words.compared(leaf)}" for leaf in check.leaves()]),
+        ("note", [text for text in (why, more) if text]),
+        ("supposed", [words.supposed(part) for part in check.hypotheses]),
+        ("chosen", list(check.assumptions)),
+    ]
+    return [(label, texts) for label, texts in rows if texts]
+
+
+def _outcome(one: Measured) -> Text:
+    from rich.text import Text
+
+    style = COLOUR[one.check.outcome] if one.as_expected else "bold red"
+    return Text(f"{one.check.outcome.value:{LABEL}}", style=style)
 
 
 def findings_view(found: Findings) -> Group:
     """Return a study for a terminal: outcomes by role and paper, what does not hold and why, and the sum of it.
+
+    Of a few statements only the sum is left to say: `measured_view` has said the rest.
 
     Parameters
     ----------
@@ -70,6 +128,9 @@ def findings_view(found: Findings) -> Group:
     from rich.table import Table
     from rich.text import Text
 
+    ending = Text(f"Study {found.study}, {found.seconds:.1f} seconds.")
+    if len(found.measured) <= FEW:
+        return Group(Text(words.headline(found), style="bold"), ending)
     table = Table(box=None, padding=(0, 3, 0, 0))
     table.add_column("role")
     for key in words.papers_of(found):
@@ -77,7 +138,9 @@ def findings_view(found: Findings) -> Group:
     for role, cells in words.matrix(found):
         table.add_row(role, *(words.cell(counted) for counted in cells))
     lines = [Text(f"\n{_open(one)}") for one in found.open]
-    ending = Text(f"Study {found.study}, {found.seconds:.1f} seconds.")
+    marked = sum(bool(one.statement.erratum) for one in found.measured)
+    if marked:
+        ending.append(f" Misprints are noted at {marked} of the statements: `wideproof check` of one shows them.")
     return Group(table, *lines, Text(f"\n{words.headline(found)}", style="bold"), ending)
 
 

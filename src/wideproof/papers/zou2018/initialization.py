@@ -13,7 +13,7 @@ statement = Section("initialization", "relu")
 
 
 @statement("Layer outputs have norm 1 up to L√(log/m), and weight matrices have bounded norm", "scale")
-@misprint("true only when the input dimension is of the order of the width")
+@misprint("true only when the input dimension is at most of the order of the width")
 def theorem_5_1_i(lab: Lab) -> Check:
     r"""Layer norms are near one, $|\|x_{l,i}\| - 1| \le C' L\sqrt{\log(nL/\delta)/m}$, and $\|W_l\|_2 \le C'$."""
     return conclude(
@@ -42,6 +42,7 @@ def theorem_5_1_iii(lab: Lab) -> Check:
     return conclude(
         starts.outputs_in_width(lab),
         *starts.outputs_are_bounded(lab),
+        hypotheses=starts.width_conditions(lab),
         assumptions=("C' = 2√(1 - 1/π): twice the standard deviation at infinite width",),
     )
 
@@ -49,13 +50,19 @@ def theorem_5_1_iii(lab: Lab) -> Check:
 @statement("No more than 2 m^{3/2} β units of a layer have a pre-activation within β of zero", "bound")
 def theorem_5_1_iv(lab: Lab) -> Check:
     r"""Few units are near zero: $\#\{j : |\langle w_{l,j}, x_{l-1,i}\rangle| \le \beta\} \le 2 m_l^{3/2}\beta$."""
-    return conclude(starts.small_preactivations(lab), assumptions=(starts.SCOPE_OF_BETA,))
+    return conclude(
+        starts.small_preactivations(lab),
+        hypotheses=starts.width_conditions(lab),
+        assumptions=(starts.SCOPE_OF_BETA,),
+    )
 
 
 @statement("Chains of weights and activation masks from layer to layer have norm at most of order L", "scale")
 def theorem_5_1_v(lab: Lab) -> Check:
     r"""Products between layers are bounded: $\|W_{l_2}^\top \prod_{r=l_1}^{l_2-1} \Sigma_r W_r^\top\|_2 \le C' L$."""
-    return conclude(starts.products_in_length(lab), starts.products_in_width(lab))
+    return conclude(
+        starts.products_in_length(lab), starts.products_in_width(lab), hypotheses=starts.width_conditions(lab)
+    )
 
 
 @statement("Against s-sparse directions the output is at most of order L√(s log M)", "scale")
@@ -63,7 +70,9 @@ def theorem_5_1_v(lab: Lab) -> Check:
 def theorem_5_1_vi(lab: Lab) -> Check:
     r"""On $s$-sparse unit vectors $a$, $v^\top \prod_{r=l}^L \Sigma_{r,i} W_r^\top a \le C' L\sqrt{s \log M}$."""
     return conclude(
-        *starts.sparse_outputs(lab), assumptions=("s >= 8 in place of s >= C log(nL²/δ)", starts.SHARPER_LOG)
+        *starts.sparse_outputs(lab),
+        hypotheses=starts.width_conditions(lab),
+        assumptions=("s >= 8 in place of s >= C log(nL²/δ)", starts.SHARPER_LOG),
     )
 
 
@@ -71,7 +80,9 @@ def theorem_5_1_vi(lab: Lab) -> Check:
 @misprint("the index range should be 1 ≤ l1 < l2 ≤ L")
 def theorem_5_1_vii(lab: Lab) -> Check:
     r"""On $s$-sparse $a, b$: $b^\top W_{l_2}^\top \prod \Sigma_{r,i} W_r^\top a \le C' L\sqrt{s\log M/m}$."""
-    return conclude(*starts.sparse_products(lab), assumptions=(starts.FROM_BELOW,))
+    return conclude(
+        *starts.sparse_products(lab), hypotheses=starts.width_conditions(lab), assumptions=(starts.FROM_BELOW,)
+    )
 
 
 @Section("gradient", "relu")(
@@ -84,6 +95,7 @@ def theorem_5_1_viii(lab: Lab) -> Check:
     """  # fmt: skip
     return conclude(
         starts.large_nodes(lab),
+        hypotheses=starts.width_conditions(lab),
         assumptions=("c = 1/74.6 and c' = 1/4, from the proof; seven kinds of a, the worst for the gradient too",),
     )
 

@@ -30,6 +30,7 @@ DEPTHS = (1, 2, 4, 8)
 MANY = 36
 REGION = "τ up to 0.3, where the theorem asks for τ of order L⁻¹¹: its constants would leave nothing to measure"
 SAMPLED = "five families of weights stand for all weights within τ"
+WORST = "c* is the least ‖∇_{W_L} L_S‖²/(Σ ℓ'_i)² over all losses"
 
 
 class Near(NamedTuple):

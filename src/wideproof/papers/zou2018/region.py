@@ -153,7 +153,7 @@ def lemma_b_5(lab: Lab) -> Check:
     return conclude(
         *moves.gradients_stay_large(lab),
         identity("‖∇_{W_L} L_S‖² = aᵀQa", direct, form),
-        assumptions=(SAMPLED, "c* is the worst case over all losses"),
+        assumptions=(SAMPLED, moves.WORST),
     )
 
 
