@@ -53,7 +53,9 @@ class Check:
     slack
         The room left there, relative: positive when the comparison holds.
     constant
-        For bounds, the least factor on the right side with which it would hold.
+        For bounds, the least factor on the right side with which it would hold. For scales of what is bounded from
+        above, the largest measured value over the printed power: no constant of the paper, since all other factors
+        of its bound are in it.
     slope
         For scales, the fitted exponent with its interval.
     samples
@@ -93,7 +95,8 @@ class Check:
         if self.left is not None and self.right is not None:
             shown.append(f"{self.left:.4g} against {self.right:.4g}")
         if self.constant is not None and np.isfinite(self.constant):
-            shown.append(f"holds for C >= {self.constant:.3g}")
+            fitted = self.slope is not None
+            shown.append(self.slope.below(self.constant) if fitted else f"holds for C >= {self.constant:.3g}")
         return ", ".join(shown)
 
     def leaves(self) -> Iterator[Check]:
@@ -193,6 +196,7 @@ def scales(
     *,
     sense: Sense = "at most",
     allowance: float = 0.1,
+    lower: bool = False,
 ) -> Check:
     r"""Fit $y \sim x^s$ and compare $s$ with the printed exponent.
 
@@ -208,6 +212,9 @@ def scales(
         The exponent in the paper. `sense="at most"` means that a smaller one is better.
     allowance
         How far a fit over a finite range may be off; 0.1 unless a reason is given in the title.
+    lower
+        Whether the statement bounds $y$ from below, as $y \ge C x$ for small $x$, whose exponent is at most 1. Then no
+        factor is given with which $y$ would be bounded from above.
 
     Examples
     --------
@@ -222,7 +229,7 @@ def scales(
         return Check(title, "scale", Answer.UNDECIDED, samples=samples, note=note)
     outcome = slope.verdict()
     note = "the interval of the exponent covers the limit" if outcome is Answer.UNDECIDED else ""
-    constant = slope.constant() if sense == "at most" else None
+    constant = slope.constant() if sense == "at most" and not lower else None
     return Check(title, "scale", outcome, None, None, slope.room(), constant, slope, samples, note=note)
 
 
