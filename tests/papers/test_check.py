@@ -267,6 +267,16 @@ def test_a_statement_is_measured_at_the_widths_asked_for_or_says_that_it_is_not(
     assert not any("not used" in text for text in zou2018.lemma_c_1().assumptions)
 
 
+def test_every_width_asked_for_is_used():
+    """Studies leave out the narrowest or the widest of their own for some statements; chosen ones stay."""
+    lab = laboratory("zou2018", widths=(32, 64, 128))
+    slope = next(part.slope for part in zou2018.theorem_5_1_v(lab).parts if part.slope and part.slope.variable == "m")
+    assert slope.x.tolist() == [32, 64, 128]
+    assert Lab().some((1, 2, 3), 1) == (2, 3)
+    assert Lab().some((1, 2, 3), stop=2) == (1, 2)
+    assert Lab(widths=(16, 32, 64)).some((16, 32, 64), 1) == (16, 32, 64)
+
+
 def test_a_statement_says_what_it_takes():
     advice = r"takes a laboratory and nothing else, got width: .*laboratory\('zou2018', .*widths="
     with pytest.raises(InputError, match=advice):

@@ -105,6 +105,10 @@ class Lab:
         self._asked = True
         return self.pick(quick, standard, deep) if self.chosen is None else self.chosen
 
+    def some(self, widths: tuple[int, ...], start: int = 0, stop: int | None = None) -> tuple[int, ...]:
+        """Return a part of a study's widths, where one is too narrow or too costly; of chosen ones, all."""
+        return widths[start:stop] if self.chosen is None else widths
+
     def asking(self, make: Callable[[], T]) -> tuple[T, bool]:
         """Return `make()`, and whether it asked for the widths.
 

@@ -205,7 +205,7 @@ def eq_6_4(lab: Lab) -> Check:
 
     $W'_k = g e_k v_{i^*,\ell^*}^\top$, $g \sim N(0, \theta^2)$, at units $k$ selected by (6.3).
     """
-    widths = lab.widths[:3]
+    widths = lab.some(lab.widths, stop=3)
     found = [[nudged_rows(lab, m, seed, draws=5, units=4) for m in widths] for seed in lab.many]
     shares = np.array([[(rows >= 1).mean() for rows in line] for line in found])
     pooled = np.concatenate([rows.ravel() for line in found for rows in line])
