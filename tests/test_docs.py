@@ -8,8 +8,10 @@ import importlib
 import inspect
 import io
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -200,3 +202,18 @@ def test_activation_table_has_the_constants_of_the_code():
         yes = {True: "yes", False: "no"}
         expected = [f"{activation.c_sigma:.6f}", f"{activation.lipschitz:.5g}", smoothness]
         assert cells[2:] == [*expected, yes[activation.condition_3_1], yes[activation.condition_3_2]], name
+
+
+def test_the_statement_in_contributing_runs(monkeypatch: pytest.MonkeyPatch):
+    from wideproof.answers import Answer
+    from wideproof.papers import laboratory
+    from wideproof.papers.statement import REGISTERED
+
+    ((_, code),) = blocks((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    module = ModuleType("wideproof.papers.zou2018.norms")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(REGISTERED, "zou2018", {})
+    exec(compile(code, "CONTRIBUTING.md", "exec"), vars(module))
+    check = module.lemma_z_1(laboratory("zou2018"))
+    assert check.outcome is Answer.HOLDS, str(check)
+    assert REGISTERED["zou2018"]["lemma_z_1"].erratum

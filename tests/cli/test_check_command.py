@@ -28,6 +28,28 @@ def test_the_list_has_one_line_for_each_statement(cli, monkeypatch):
     assert [line.split()[0] for line in lines] == [one.name for one in statements("zou2018")]
 
 
+def test_the_list_of_statements_with_words_in_them(cli):
+    listed = [line.split()[0] for line in cli("check", "--list", "norm").out.splitlines()]
+    assert listed == [one.name for one in statements(None, ["norm"])]
+    assert "zou2018.lemma_a_8" in cli("check", "zou", "--list", "norms", "layer").out
+
+
+def test_the_spelling_of_the_paper(cli):
+    for words in (["zou2018.Lemma C.1"], ["zou2018.Lemma", "C.1"], ["zou", "Lemma", "C.1"]):
+        assert cli("check", *words).out.startswith("holds     zou2018.lemma_c_1 ")
+
+
+def test_widths_of_ones_own(cli, tmp_path):
+    answer = cli("check", "zou2018.theorem_5_1_iii", "--widths", "32,64,256", "--json", "--report", "page.md")
+    found = json.loads(answer.out)
+    assert found["widths"] == [32, 64, 256]
+    assert found["statements"][0]["slope"]["x"] == [32, 64, 256]
+    assert "wideproof check --study quick --widths 32,64,256 --report" in (tmp_path / "page.md").read_text()
+    answer = cli("check", "zou2018.lemma_c_1", "--widths", "32,64,256")
+    assert "1 of 1 statements do not use them: zou2018.lemma_c_1" in answer.out
+    assert "Exponents in the width are fitted over 32, 64, 256" in answer.out
+
+
 def test_one_statement(cli):
     answer = cli("check", "zou2018.lemma_c_1")
     assert answer.code == 0, answer
@@ -106,6 +128,12 @@ def test_a_computation_that_breaks_off(cli, monkeypatch):
     [
         (("check", "zou2019"), "there is no paper 'zou2019'"),
         (("check", "zou2018.theorem_99"), "no checkable statement 'theorem_99'"),
+        (("check", "zou2018.lemma_4_1"), "the nearest names are theorem_4_1"),
+        (("check", "--list", "normx"), "no statement has 'normx' in its name or title"),
+        (("check", "zou2018", "--list", "normx"), "no statement of zou2018 has 'normx'"),
+        (("check", "zou2018.lemma_c_1", "--widths", "64,256"), "at least 3 widths, got 64, 256"),
+        (("check", "zou2018.lemma_c_1", "--widths", "64;256"), "--widths must be whole numbers, as in 64,256,1024"),
+        (("check", "zou2018.lemma_c_1", "--widths", "63,64,65"), "use 64 for 63"),
         (("check", "zou2018.lemma_c_1", "--study", "fast"), "--study must be quick, standard or deep"),
         (("check", "zou2018.lemma_c_1", "--report", "page.pdf"), ".html or .md"),
         (("errata", "zou2019"), "there is no paper"),

@@ -86,7 +86,7 @@ def test_a_perturbation_beyond_the_radius_fails(monkeypatch: pytest.MonkeyPatch)
     real = attacked.perturbation
     monkeypatch.setattr(attacked, "perturbation", lambda *args: 40 * real(*args))
     lab = Lab("quick")
-    lab.widths = (128,)
+    lab.chosen = (128,)
     assert perturbation.claim_c_3(lab).outcome is Answer.FAILS
 
 

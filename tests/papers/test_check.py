@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from wideproof.answers import Answer
+from wideproof.errors import InputError
+from wideproof.papers import laboratory, stored, zou2018
 from wideproof.papers.check import (
     agrees,
     at_least,
@@ -119,6 +121,36 @@ def test_the_interval_of_one_line_covers_the_truth():
 def test_constants_of_a_scale():
     check = scales("a", "m", X, 3 * X**0.5, 0.5)
     assert check.constant == pytest.approx(3)
+    assert check.numbers().endswith("printed at most 0.5, all values <= 3 m^0.5")
+    assert "all values <= 3 (1/ε)^2" in str(scales("a", "1/ε", X, 3 * X**2, 2.0))
+    assert scales("a", "m", X, np.full(4, 3.0), 0.0).numbers().endswith(", all values <= 3")
+    assert "C >=" not in str(conclude(check, check))
+    assert at_most("a", 1.0, 2.0).numbers().endswith("holds for C >= 0.5")
+
+
+def test_what_is_bounded_from_below_gets_no_factor_from_above():
+    """For y >= C x with small x the exponent is at most 1, and the largest y/x says nothing about C."""
+    check = scales("least share", "φ", [0.05, 0.1, 0.2, 0.4], [0.2, 0.3, 0.5, 0.8], 1.0, lower=True)
+    assert check.outcome is HOLDS
+    assert check.constant is None
+    assert "<=" not in check.numbers()
+    assert ">=" not in check.numbers()
+
+
+def test_the_stored_study_says_of_lower_bounds_what_their_checks_say():
+    """Statements that bound a least value from below, in a quantity that goes to zero."""
+    kept, lower = stored()["statements"], []
+    for name in ("zou2018.lemma_b_5", "zou2018.theorem_5_3_vii", "zou2018.eq_c_6", "allenzhu2018.theorem_3",
+                 "allenzhu2018.eq_6_3", "allenzhu2018.lemma_a_19", "frei2019.lemma_4_3", "frei2019.eq_6"):  # fmt: skip
+        leaves = [part for part in kept[name]["parts"] if "slope" in part]
+        lower += [part for part in leaves if part["slope"]["variable"] in ("φ", "delta", "beta_-", "mu", "γ")]
+    assert len(lower) == 8
+    assert all(part["slope"]["sense"] == "at most" and "<=" not in part["numbers"] for part in lower)
+    assert "holds for C" not in "".join(part["numbers"] for part in _slopes(list(kept.values())))
+
+
+def _slopes(found):
+    return [one for part in found for one in (part, *_slopes(part.get("parts", []))) if "slope" in one]
 
 
 def test_zeros_are_averaged_over_draws():
@@ -188,3 +220,68 @@ def test_a_grid_is_measured_draw_by_draw():
     assert sums.tolist() == [[15.0, 25.0, 35.0], [17.0, 27.0, 37.0]]
     assert seeds.tolist() == [[-5.0] * 3, [-7.0] * 3]
     assert Lab().over((4, 8), 3, lambda width, seed: width * seed).tolist() == [[0, 0], [4, 8], [8, 16]]
+
+
+@pytest.mark.parametrize(
+    ("widths", "said"),
+    [
+        ((64,), "at least 3 widths, got 64"), ((), "at least 3 widths, got none"),
+        ((64, 64, 128), "must increase, got 64, 64, 128"), ((64, 256, 128), "must increase"),
+        ((8, 16, 32), "at least 16"), ((64.0, 128.0, 256.0), "whole numbers"),
+    ],
+)  # fmt: skip
+def test_widths_over_which_nothing_can_be_fitted_are_refused(widths, said):
+    with pytest.raises(InputError, match=said):
+        Lab(widths=widths)
+
+
+def test_a_paper_with_paired_signs_needs_even_widths():
+    with pytest.raises(InputError, match="use 66 for 65"):
+        laboratory("zou2018", widths=(64, 65, 128))
+    assert laboratory("allenzhu2018", widths=(64, 65, 128)).grid((1,), (2,), (3,)) == (64, 65, 128)
+
+
+def test_what_is_kept_remembers_that_it_depends_on_the_widths():
+    """The second statement that uses a kept measurement depends on the widths as much as the first."""
+    lab = Lab()
+
+    def over_widths():
+        return lab.keep("over widths", lambda: sum(lab.grid((1, 2), (3,), (4,))))
+
+    def outer():
+        return lab.keep("outer", over_widths) + lab.keep("plain", lambda: 1)
+
+    assert lab.asking(outer) == (4, True)
+    assert lab.asking(outer) == (4, True)
+    assert lab.asking(over_widths) == (3, True)
+    assert lab.asking(lambda: lab.keep("plain", lambda: 1)) == (1, False)
+
+
+def test_a_statement_is_measured_at_the_widths_asked_for_or_says_that_it_is_not():
+    lab = laboratory("zou2018", widths=(32, 64, 256))
+    outputs, scalar = zou2018.theorem_5_1_iii(lab), zou2018.lemma_c_1(lab)
+    assert outputs.slope is not None
+    assert outputs.slope.x.tolist() == [32, 64, 256]
+    assert not any("not used" in text for text in outputs.assumptions)
+    assert "the widths asked for are not used" in scalar.assumptions[-1]
+    assert not any("not used" in text for text in zou2018.lemma_c_1().assumptions)
+
+
+def test_every_width_asked_for_is_used():
+    """Studies leave out the narrowest or the widest of their own for some statements; chosen ones stay."""
+    lab = laboratory("zou2018", widths=(32, 64, 128))
+    slope = next(part.slope for part in zou2018.theorem_5_1_v(lab).parts if part.slope and part.slope.variable == "m")
+    assert slope.x.tolist() == [32, 64, 128]
+    assert Lab().some((1, 2, 3), 1) == (2, 3)
+    assert Lab().some((1, 2, 3), stop=2) == (1, 2)
+    assert Lab(widths=(16, 32, 64)).some((16, 32, 64), 1) == (16, 32, 64)
+
+
+def test_a_statement_says_what_it_takes():
+    advice = r"takes a laboratory and nothing else, got width: .*laboratory\('zou2018', .*widths="
+    with pytest.raises(InputError, match=advice):
+        zou2018.theorem_5_1_i(width=1024)
+    with pytest.raises(InputError, match="got 'standard'"):
+        zou2018.theorem_5_1_i("standard")
+    with pytest.raises(InputError, match="there is no paper 'zou2019'"):
+        laboratory("zou2019")

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -152,3 +153,54 @@ def test_laboratories_repeat_and_keep():
     assert (lab.rng("a").normal(size=3) != Lab("standard", seed=2).rng("a").normal(size=3)).all()
     with pytest.raises(InputError, match="quick, standard, deep"):
         Lab("fast")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("zou2018.Lemma A.11", "lemma_a_11"), ("zou2018.Theorem 5.1 (iii)", "theorem_5_1_iii"),
+        ("zou Lemma A.11", "lemma_a_11"), ("allenzhu2018.Eq. (4.2)", "eq_4_2"), ("Allenzhu2018.Equation 4.2", "eq_4_2"),
+    ],
+)  # fmt: skip
+def test_the_spelling_of_the_paper(wanted, found):
+    assert [one.id for one in statements(wanted)] == [found]
+
+
+def test_the_beginning_of_a_paper_selects_it():
+    assert statements("zou") == statements("zou2018")
+    assert statements("du") == statements("du2019")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("zou2018.lemma_4_1", "no checkable statement 'lemma_4_1': the nearest names are theorem_4_1, "),
+        ("zou2018.therem_5_1_iii", "the nearest names are theorem_5_1_iii"),
+        ("zou2018.Eq. 3.1", "no checkable statement 'Eq. 3.1': it is a definition or a step of a proof"),
+        ("zou2018.(?)", "no checkable statement"),
+        ("zou2019.lemma_a_1", "there is no paper 'zou2019'"),
+        (".lemma_a_1", "there is no paper ''"),
+    ],
+)
+def test_a_name_that_is_not_there_gets_advice(wanted, said):
+    with pytest.raises(InputError, match=re.escape(said)):
+        statements(wanted)
+
+
+def test_words_in_name_or_title():
+    found = statements(None, ["norm"])
+    assert 0 < len(found) < len(statements())
+    assert all("norm" in f"{one.name} {one.title}".lower() for one in found)
+    assert set(statements("zou2018", ["NORMS", "Lemma A"])) == {
+        one for one in statements("zou2018.lemma_a_") if "norms" in one.title.lower()
+    }
+
+
+def test_widths_go_to_every_paper_and_process():
+    found = examine(CHEAP, workers=2, widths=(32, 64, 128))
+    assert found.widths == (32, 64, 128)
+    assert [one.statement.name for one in found.elsewhere] == [one.name for one in CHEAP]
+    plain = found.to_dict()
+    assert plain["widths"] == [32, 64, 128]
+    assert "the widths asked for are not used" in plain["statements"][0]["assumptions"][-1]
+    assert "widths" not in made(GOOD).to_dict()

@@ -94,3 +94,14 @@ def test_bundled_studies_can_be_built(name):
     for chosen in study.combinations():
         settings = study.settings(chosen)
         Work(settings)
+
+
+def test_a_study_of_statements_has_no_axis_but_the_seed(written):
+    """A statement has a laboratory of its own: a width would change nothing, and nobody would see it."""
+    only = TINY.replace('["loss", "distance", "reached"]', '["check:zou2018.lemma_c_1"]').partition("[[figures]]")[0]
+    with pytest.raises(InputError, match=r"axes.width.*sets the seed only.*wideproof check --widths"):
+        read_study(written(only))
+    seeds = only.replace("width = [4, 8]\n", "").replace("depth = 1", "depth = 1\nwidth = 4")
+    assert read_study(written(seeds)).count == 3
+    both = only.replace('["check:', '["loss", "check:')
+    assert read_study(written(both)).count == 6

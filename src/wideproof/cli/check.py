@@ -14,15 +14,17 @@ from wideproof.errors import InputError
 from wideproof.titles import PAPERS
 
 if TYPE_CHECKING:
+    from wideproof.papers import Statement
     from wideproof.progress import Progress
 
 
 Wanted = Annotated[
-    str | None,
+    list[str] | None,
     typer.Argument(
         metavar="PAPER[.STATEMENT]",
-        help="zou2018, du2019, allenzhu2018, frei2019, or one statement such as zou2018.theorem_5_1_iii; "
-        "the beginning of a name selects all that start with it (default: everything).",
+        help="zou2018, du2019, allenzhu2018, frei2019, or one statement such as zou2018.theorem_5_1_iii, also as the "
+        "paper spells it, zou2018.Theorem 5.1; the beginning of a name selects all that start with it "
+        "(default: everything).",
         show_default=False,
     ),
 ]
@@ -42,8 +44,17 @@ def check_command(
     wanted: Wanted = None,
     study: Study = "quick",
     seed: Seed = 0,
+    widths: Annotated[
+        str | None,
+        typer.Option(
+            help="Widths over which exponents are fitted, as in 64,256,1024; three or more (default: the study's).",
+            show_default=False,
+        ),
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes, each for one paper (default: 2).", min=1)] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Only list the statements.")] = False,
+    listing: Annotated[
+        bool, typer.Option("--list", help="Only list the statements, or those with the given words in name or title.")
+    ] = False,
     report: Annotated[
         list[Path] | None,
         typer.Option(help="Write a page: .html with figures, or .md; may be given twice.", show_default=False),
@@ -53,18 +64,20 @@ def check_command(
     """Measure the theorems, lemmas and claims of four papers on real networks.
 
     Each statement holds, fails, or stays undecided, with the measured slack, fitted exponents beside the printed ones,
-    and the constant that it would need. Widths and depths are those of the --study; to measure at others, write a
-    study for `wideproof sweep`. Exit code 0 if nothing fails that should hold, 1 if something does, 2 if a
-    computation broke off.
+    and the constant that it would need. Sizes are those of the --study; --widths replaces the widths over which
+    exponents are fitted, and the answer says which statements do not use them. Exit code 0 if nothing fails that
+    should hold, 1 if something does, 2 if a computation broke off.
     """
     from rich.console import Console
 
-    from wideproof.papers import Lab, describe, examine, statements
+    from wideproof.papers import Lab, describe, examine
+    from wideproof.report import check_words as words
     from wideproof.report import findings_view, measured_view, require_page_path, save_findings, statements_view
     from wideproof.resources import cores
 
-    Lab(study, seed)  # refuses a study that does not exist before any process is started
-    chosen = statements(wanted)
+    sizes = None if widths is None else _widths(widths)
+    Lab(study, seed, sizes)  # refuses what there is not before any process is started
+    chosen = _chosen(wanted or [], listing)
     console = Console(highlight=False)
     piped = not console.is_terminal
     if listing:
@@ -80,16 +93,48 @@ def check_command(
         console.print(measured_view(now.latest, len(chosen), lines=piped), soft_wrap=piped)
 
     with watching(json, console=console, above=line) as progress:
-        found = examine(chosen, study, seed, progress, workers or min(2, cores()))
+        found = examine(chosen, study, seed, progress, workers or min(2, cores()), sizes)
     for page in report or []:
         save_findings(found, page)
     if json:
         print_json(found.to_dict())
     else:
         console.print(findings_view(found))
+        if sizes is not None:
+            console.print(words.widths_line(found), markup=False, soft_wrap=True)
         for page in report or []:
             console.print(f"report in {page}", markup=False, soft_wrap=True)
     raise typer.Exit(found.answer.exit_code)
+
+
+def _chosen(wanted: list[str], listing: bool) -> tuple[Statement, ...]:
+    """Return the statements of a name, which may have blanks; for a list, also those with these words in them."""
+    from wideproof.papers import statements
+
+    if not wanted or not listing:
+        return statements(" ".join(wanted) or None)
+    try:
+        first, words = statements(wanted[0]), wanted[1:]
+    except InputError as error:
+        first, words, why = statements(), wanted, f"{error}; no statement has"
+    else:
+        why = f"no statement of {wanted[0]} has"
+    names = {one.name for one in statements(None, words)}
+    if found := tuple(one for one in first if one.name in names):
+        return found
+    raise InputError(f"{why} {' and '.join(map(repr, words))} in its name or title")
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    """Read widths.
+
+    >>> _widths("64, 256,1024")
+    (64, 256, 1024)
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(f"--widths must be whole numbers, as in 64,256,1024, got {text!r}")
+    return tuple(map(int, parts))
 
 
 def errata_command(

@@ -7,6 +7,16 @@ print(zou2018.theorem_5_1_iii())
 
 from wideproof.doors import lazily as _lazily
 from wideproof.papers.check import Check as Check
+from wideproof.papers.check import agrees as agrees
+from wideproof.papers.check import at_least as at_least
+from wideproof.papers.check import at_most as at_most
+from wideproof.papers.check import conclude as conclude
+from wideproof.papers.check import frequency as frequency
+from wideproof.papers.check import identity as identity
+from wideproof.papers.check import law as law
+from wideproof.papers.check import often as often
+from wideproof.papers.check import scales as scales
+from wideproof.papers.check import sides as sides
 from wideproof.papers.errata import Erratum as Erratum
 from wideproof.papers.errata import errata as errata
 from wideproof.papers.errata import noted as noted

@@ -1,6 +1,7 @@
 r"""The answer to one statement: it holds, it fails, or these numbers cannot tell.
 
-A check is made by one of six comparisons, each of which can come out in all three ways:
+A check, of a paper's statement or of one's own, is made by one of six comparisons, each of which can come out in all
+three ways:
 
 | comparison | holds | fails | undecided |
 |---|---|---|---|
@@ -53,7 +54,9 @@ class Check:
     slack
         The room left there, relative: positive when the comparison holds.
     constant
-        For bounds, the least factor on the right side with which it would hold.
+        For bounds, the least factor on the right side with which it would hold. For scales of what is bounded from
+        above, the largest measured value over the printed power: no constant of the paper, since all other factors
+        of its bound are in it.
     slope
         For scales, the fitted exponent with its interval.
     samples
@@ -93,7 +96,8 @@ class Check:
         if self.left is not None and self.right is not None:
             shown.append(f"{self.left:.4g} against {self.right:.4g}")
         if self.constant is not None and np.isfinite(self.constant):
-            shown.append(f"holds for C >= {self.constant:.3g}")
+            least = f"holds for C >= {self.constant:.3g}"
+            shown.append(least if self.slope is None else self.slope.below(self.constant))
         return ", ".join(shown)
 
     def leaves(self) -> Iterator[Check]:
@@ -106,6 +110,17 @@ class Check:
 
 def identity(title: str, left: ArrayLike, right: ArrayLike, *, tolerance: float = 1e-10, kind: Kind = "exact") -> Check:
     r"""Compare two computations of one thing: $\max|a - b| \le$ `tolerance` $\cdot \max(|a|, |b|)$.
+
+    Parameters
+    ----------
+    title
+        What is compared.
+    left, right
+        The two computations, one value or an array each.
+    tolerance
+        How far apart they may be, relative to the largest value.
+    kind
+        How the check is called: `"exact"`, or `"oracle"` for an independent computation (`agrees`).
 
     Examples
     --------
@@ -125,7 +140,22 @@ def identity(title: str, left: ArrayLike, right: ArrayLike, *, tolerance: float 
 
 
 def agrees(title: str, measured: ArrayLike, reference: ArrayLike, *, tolerance: float) -> Check:
-    """Compare with an independent computation, to a relative `tolerance` that says how exact the reference is."""
+    """Compare with an independent computation, to a relative `tolerance` that says how exact the reference is.
+
+    Parameters
+    ----------
+    title
+        What is compared.
+    measured, reference
+        The values, and those of the independent computation.
+    tolerance
+        How far apart they may be, relative to the largest value.
+
+    Examples
+    --------
+    >>> print(agrees("π by 22/7", 22 / 7, np.pi, tolerance=1e-3).outcome)
+    holds
+    """
     return identity(title, measured, reference, tolerance=tolerance, kind="oracle")
 
 
@@ -135,6 +165,17 @@ def at_most(
     r"""Compare $a \le b$ at every sample; `counts` are whole numbers, for which a tie holds.
 
     The relative room at a sample is $(b - a) / \max(|a|, |b|)$; within `rounding` of zero it decides nothing.
+
+    Parameters
+    ----------
+    title
+        What is compared.
+    left, right
+        The measured side $a$ and its bound $b$: numbers or arrays that can be paired.
+    rounding
+        The relative difference below which a sample is a tie.
+    counts
+        Whether both sides are whole numbers.
 
     Examples
     --------
@@ -162,7 +203,24 @@ def at_most(
 def at_least(
     title: str, left: ArrayLike, right: ArrayLike, *, rounding: float = ROUNDING, counts: bool = False
 ) -> Check:
-    r"""Compare $a \ge b$ at every sample; as `at_most` with the sides exchanged, `left` staying the measured one."""
+    r"""Compare $a \ge b$ at every sample; as `at_most` with the sides exchanged, `left` staying the measured one.
+
+    Parameters
+    ----------
+    title
+        What is compared.
+    left, right
+        The measured side $a$ and its bound $b$.
+    rounding
+        The relative difference below which a sample is a tie.
+    counts
+        Whether both sides are whole numbers.
+
+    Examples
+    --------
+    >>> print(at_least("x >= x/2", [1.0, 2.0], [0.5, 1.0]))
+    holds: x >= x/2 (1 against 0.5; holds for constants up to 2 times the right side)
+    """
     check = at_most(title, right, left, rounding=rounding, counts=counts)
     least = None if check.constant is None or check.constant == 0 else 1 / check.constant
     note = check.note or ("" if least is None else f"holds for constants up to {least:.3g} times the right side")
@@ -171,6 +229,11 @@ def at_least(
 
 def sides(samples: Iterable[Sequence[ArrayLike]]) -> tuple[np.ndarray, ...]:
     """Return the sides of a comparison from samples gathered one by one, each a number or an array for every side.
+
+    Parameters
+    ----------
+    samples
+        Of each sample its sides, in one order.
 
     Examples
     --------
@@ -193,11 +256,14 @@ def scales(
     *,
     sense: Sense = "at most",
     allowance: float = 0.1,
+    lower: bool = False,
 ) -> Check:
     r"""Fit $y \sim x^s$ and compare $s$ with the printed exponent.
 
     Parameters
     ----------
+    title
+        What `y` is.
     variable
         The name of `x`, such as `"m"`.
     x
@@ -205,9 +271,15 @@ def scales(
     y
         One value per point, or one row per independent draw (then the interval is over draws).
     printed
-        The exponent in the paper. `sense="at most"` means that a smaller one is better.
+        The exponent in the paper.
+    sense
+        `"at most"` means that a smaller exponent than the printed one is better, `"at least"` that a larger one is,
+        `"equal"` that neither is.
     allowance
         How far a fit over a finite range may be off; 0.1 unless a reason is given in the title.
+    lower
+        Whether the statement bounds $y$ from below, as $y \ge C x$ for small $x$, whose exponent is at most 1. Then no
+        factor is given with which $y$ would be bounded from above.
 
     Examples
     --------
@@ -222,12 +294,30 @@ def scales(
         return Check(title, "scale", Answer.UNDECIDED, samples=samples, note=note)
     outcome = slope.verdict()
     note = "the interval of the exponent covers the limit" if outcome is Answer.UNDECIDED else ""
-    constant = slope.constant() if sense == "at most" else None
+    constant = slope.constant() if sense == "at most" and not lower else None
     return Check(title, "scale", outcome, None, None, slope.room(), constant, slope, samples, note=note)
 
 
 def law(title: str, samples: ArrayLike, expected: ArrayLike, *, kind: Kind = "exact") -> Check:
-    """Compare the mean over independent draws (axis 0) with what it should be, in standard errors."""
+    """Compare the mean over independent draws (axis 0) with what it should be, in standard errors.
+
+    Parameters
+    ----------
+    title
+        What is drawn.
+    samples
+        One row for each draw.
+    expected
+        What the mean should be, for every column.
+    kind
+        How the check is called: `"exact"`, or `"oracle"` where the expectation is computed otherwise.
+
+    Examples
+    --------
+    >>> draws = np.random.default_rng(0).normal(size=(100, 2))
+    >>> print(law("normal draws", draws, 0.0).outcome, law("normal draws", draws, 1.0).outcome)
+    holds fails
+    """
     drawn = np.asarray(samples, float)
     _require_some(title, drawn)
     draws = drawn.shape[0]
@@ -249,7 +339,22 @@ def law(title: str, samples: ArrayLike, expected: ArrayLike, *, kind: Kind = "ex
 
 
 def frequency(title: str, successes: int, trials: int, claimed: float) -> Check:
-    """Compare a success rate with a claimed probability, by its exact (Clopper-Pearson) interval."""
+    """Compare a success rate with a claimed probability, by its exact (Clopper-Pearson) interval.
+
+    Parameters
+    ----------
+    title
+        What succeeds.
+    successes, trials
+        How often it did, of how many times.
+    claimed
+        The probability with which it should, at least.
+
+    Examples
+    --------
+    >>> print(frequency("heads", 98, 100, 0.9))
+    holds: heads (0.98 against 0.9; 98 of 100, interval [0.930, 0.998])
+    """
     if not 0 <= successes <= trials or trials < 1:
         raise ValueError(f"{title}: {successes} successes in {trials} trials")
     interval = stats.binomtest(successes, trials).proportion_ci(CONFIDENCE, method="exact")
@@ -262,7 +367,22 @@ def frequency(title: str, successes: int, trials: int, claimed: float) -> Check:
 
 
 def often(title: str, held: ArrayLike, claimed: float) -> Check:
-    """Compare with a claimed probability how often something held: one truth value for each trial."""
+    """Compare with a claimed probability how often something held.
+
+    Parameters
+    ----------
+    title
+        What holds or does not.
+    held
+        One truth value for each trial.
+    claimed
+        The probability with which it should hold, at least.
+
+    Examples
+    --------
+    >>> print(often("below 3", np.arange(100) % 50 < 49, 0.9).outcome)
+    holds
+    """
     found = np.asarray(held)
     return frequency(title, int(np.count_nonzero(found)), found.size, claimed)
 
@@ -275,6 +395,19 @@ def conclude(
     note: str = "",
 ) -> Check:
     """Join the parts of a statement: fails if one fails, holds if all hold; hypotheses are kept beside.
+
+    Parameters
+    ----------
+    parts
+        The comparisons, at least one.
+    title
+        What they say together; by default that of the part that decides.
+    hypotheses
+        Checks of what the statement supposes; they do not enter the outcome.
+    assumptions
+        Choices that were made where the statement leaves one.
+    note
+        Why it comes out as it does.
 
     Examples
     --------

@@ -13,17 +13,19 @@ from wideproof.papers.check import Check
 from wideproof.papers.parallel import measure_beside, measure_here
 from wideproof.papers.slopes import Slope
 from wideproof.papers.statement import Measured, Statement
+from wideproof.papers.study import OWN_SIZES
 from wideproof.progress import Progress, Watch
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What a study found, in the order of the papers."""
+    """What a study found, in the order of the papers; `widths` are those that were asked for."""
 
     study: str
     seed: int
     measured: tuple[Measured, ...]
     seconds: float
+    widths: tuple[int, ...] | None = None
 
     @property
     def surprises(self) -> tuple[Measured, ...]:
@@ -42,6 +44,11 @@ class Findings:
         """Statements that do not hold: failed or undecided."""
         return tuple(one for one in self.measured if one.check.outcome is not Answer.HOLDS)
 
+    @property
+    def elsewhere(self) -> tuple[Measured, ...]:
+        """Statements that do not use the widths that were asked for."""
+        return tuple(one for one in self.measured if OWN_SIZES in one.check.assumptions)
+
     def counts(self, by: str = "paper") -> dict[str, Counter[Answer]]:
         """Count outcomes by a column of the index: `paper`, `role`, `kind`, `check`."""
         found: dict[str, Counter[Answer]] = {}
@@ -53,6 +60,7 @@ class Findings:
         """Return everything as plain values, for JSON."""
         return {
             "study": self.study, "seed": self.seed, "seconds": self.seconds,
+            **({} if self.widths is None else {"widths": list(self.widths)}),
             "counts": {paper: {o.value: found[o] for o in Answer} for paper, found in self.counts().items()},
             "statements": [
                 {**describe(one.statement), "as_expected": one.as_expected, "seconds": one.seconds, **_plain(one.check)}
@@ -67,6 +75,7 @@ def examine(
     seed: int = 0,
     progress: Watch | None = None,
     workers: int = 1,
+    widths: Sequence[int] | None = None,
 ) -> Findings:
     """Measure statements, one laboratory for each paper; `progress` sees each result (`latest`) as it comes.
 
@@ -80,6 +89,8 @@ def examine(
         `"quick"`, `"standard"` or `"deep"`.
     seed
         Of all draws.
+    widths
+        Those over which exponents in the width are fitted, instead of the study's own; see `laboratory`.
 
     Examples
     --------
@@ -89,14 +100,18 @@ def examine(
     """
     start = time.perf_counter()
     several = workers > 1 and len({one.paper for one in wanted}) > 1
-    results = measure_beside(wanted, study, seed, workers) if several else measure_here(wanted, study, seed)
+    if several:
+        results = measure_beside(wanted, study, seed, workers, widths)
+    else:
+        results = measure_here(wanted, study, seed, widths)
     found: dict[str, Measured] = {}
     for measured in results:
         found[measured.statement.name] = measured
         if progress is not None:
             progress(Progress("measuring", len(found), len(wanted), measured.statement.name, measured))
     ordered = tuple(found[one.name] for one in wanted)
-    return Findings(study, seed, ordered, time.perf_counter() - start)
+    chosen = None if widths is None else tuple(widths)
+    return Findings(study, seed, ordered, time.perf_counter() - start, chosen)
 
 
 def describe(one: Statement) -> dict[str, str]:

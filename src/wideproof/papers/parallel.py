@@ -18,7 +18,9 @@ LONGEST_FIRST = ("allenzhu2018", "zou2018", "du2019", "frei2019")
 assert set(LONGEST_FIRST) == set(PAPERS)
 
 
-def measure_here(wanted: Sequence[Statement], study: str, seed: int) -> Iterator[Measured]:
+def measure_here(
+    wanted: Sequence[Statement], study: str, seed: int, widths: Sequence[int] | None = None
+) -> Iterator[Measured]:
     """Measure statements of any papers in this process, one laboratory for each paper.
 
     The matrices are small: a second thread inside one product costs more than it brings, three times more on two cores.
@@ -31,15 +33,20 @@ def measure_here(wanted: Sequence[Statement], study: str, seed: int) -> Iterator
         `"quick"`, `"standard"` or `"deep"`.
     seed
         Of all draws.
+    widths
+        Those over which exponents in the width are fitted, instead of the study's own.
     """
-    labs = {paper: laboratory(paper, study, seed) for paper in dict.fromkeys(one.paper for one in wanted)}
+    labs = {paper: laboratory(paper, study, seed, widths) for paper in dict.fromkeys(one.paper for one in wanted)}
     with one_blas_thread(), raising_interrupts():
         for one in wanted:
             yield one.measure(labs[one.paper])
 
 
-def measure_beside(wanted: Sequence[Statement], study: str, seed: int, workers: int) -> Generator[Measured]:
+def measure_beside(
+    wanted: Sequence[Statement], study: str, seed: int, workers: int, widths: Sequence[int] | None = None
+) -> Generator[Measured]:
     """Measure statements in at most `workers` processes, each with one paper at a time; results come in any order."""
+    chosen = None if widths is None else tuple(widths)
     waiting = [own for paper in LONGEST_FIRST if (own := [one for one in wanted if one.paper == paper])]
     spawn = multiprocessing.get_context("spawn")
     lanes = [ProcessPoolExecutor(1, spawn, _ignore_interrupts) for _ in waiting[:workers]]
@@ -48,7 +55,7 @@ def measure_beside(wanted: Sequence[Statement], study: str, seed: int, workers: 
         while waiting or running:
             for lane in lanes:
                 if waiting and lane not in running.values():
-                    running |= {lane.submit(_measure, one, study, seed): lane for one in waiting.pop(0)}
+                    running |= {lane.submit(_measure, one, study, seed, chosen): lane for one in waiting.pop(0)}
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 del running[future]
                 yield future.result()
@@ -66,10 +73,10 @@ def _ignore_interrupts() -> None:
 
 
 @lru_cache(maxsize=1)  # a laboratory of the next paper takes the place of the last one, which can be gigabytes
-def _laboratory(paper: str, study: str, seed: int):
-    return laboratory(paper, study, seed)
+def _laboratory(paper: str, study: str, seed: int, widths: tuple[int, ...] | None):
+    return laboratory(paper, study, seed, widths)
 
 
-def _measure(one: Statement, study: str, seed: int) -> Measured:
+def _measure(one: Statement, study: str, seed: int, widths: tuple[int, ...] | None) -> Measured:
     with one_blas_thread(), raising_interrupts():
-        return one.measure(_laboratory(one.paper, study, seed))
+        return one.measure(_laboratory(one.paper, study, seed, widths))

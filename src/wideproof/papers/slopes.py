@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,8 +58,22 @@ class Slope:
         return float({"at most": up, "at least": down, "equal": min(up, down)}[self.sense])
 
     def constant(self) -> float:
-        r"""Return the largest $y / x^s$ for the printed exponent $s$: the constant the bound would need."""
+        r"""Return the largest $y / x^s$ for the printed exponent $s$, with all other factors of the bound in it."""
         return float(np.max(self.y / self.x**self.printed))
+
+    def below(self, factor: float) -> str:
+        r"""Return in words that no value is above a factor times $x^s$ with the printed exponent $s$.
+
+        Examples
+        --------
+        >>> x = np.array([1.0, 4.0, 16.0])
+        >>> fit_slope("m", x, 3 * x**0.5, 0.5).below(3.0), fit_slope("kη", x, 3 * x, 1.0).below(3.0)
+        ('all values <= 3 m^0.5', 'all values <= 3 (kη)')
+        """
+        plain = re.fullmatch(r"([a-z]{2,}|[^\W\d_])\d?", self.variable)
+        name = self.variable if plain else f"({self.variable})"
+        power = {0.0: "", 1.0: f" {name}"}.get(self.printed, f" {name}^{self.printed:.3g}")
+        return f"all values <= {factor:.3g}{power}"
 
 
 def fit_slope(

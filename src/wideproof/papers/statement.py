@@ -10,16 +10,18 @@ from __future__ import annotations
 import csv
 import functools
 import inspect
+import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from importlib import import_module, resources
 from typing import Any, TypeVar, cast
 
 from wideproof.answers import Answer
 from wideproof.errors import InputError
 from wideproof.papers.check import Check, Kind
-from wideproof.papers.study import Lab
+from wideproof.papers.study import OWN_SIZES, Lab
 
 PAPERS = ("zou2018", "du2019", "allenzhu2018", "frei2019")
 CHECKABLE = ("exact", "bound", "scale", "oracle")
@@ -110,30 +112,67 @@ def index(paper: str) -> tuple[Statement, ...]:
     return tuple(Statement(**{**row, "paper": paper, "expected": Answer(row["expected"])}) for row in rows)
 
 
-def statements(wanted: str | None = None) -> tuple[Statement, ...]:
+def statements(wanted: str | None = None, words: Sequence[str] = ()) -> tuple[Statement, ...]:
     """Return the checkable statements: all, one paper's, one, or those whose name begins so.
 
     Parameters
     ----------
     wanted
-        A paper such as `zou2018`, a statement such as `zou2018.theorem_5_1_iii`, or the beginning of one.
+        A paper such as `zou2018`, a statement such as `zou2018.theorem_5_1_iii`, the beginning of one, or the paper's
+        own spelling, `zou2018.Theorem 5.1 (iii)`.
+    words
+        Only those with all of these words in their name or title.
 
     Examples
     --------
     >>> [s.id for s in statements("zou2018.corollary_4_3")]
     ['corollary_4_3']
+    >>> [s.id for s in (*statements("zou.Lemma A.11"), *statements("zou2018", ["norms", "layer"]))]
+    ['lemma_a_11', 'lemma_a_8']
     """
     everything = tuple(s for paper in PAPERS for s in index(paper) if s.checkable)
-    if wanted is None:
-        return everything
-    paper, _, name = wanted.partition(".")
-    if paper not in PAPERS:
-        raise InputError(f"there is no paper {paper!r}; the papers are {', '.join(PAPERS)}")
-    found = tuple(s for s in everything if s.paper == paper and (not name or s.id == name))
-    found = found or tuple(s for s in everything if s.paper == paper and s.id.startswith(name))
-    if not found:
-        raise InputError(f"{paper} has no checkable statement {name!r}: `wideproof check {paper} --list` shows them")
-    return found
+    found = everything if wanted is None else _named(wanted, everything)
+    return tuple(one for one in found if all(_has(one, word) for word in words))
+
+
+def _named(wanted: str, everything: Sequence[Statement]) -> tuple[Statement, ...]:
+    start, _, name = (wanted if "." in wanted.split(" ")[0] else wanted.replace(" ", ".", 1)).partition(".")
+    papers = [paper for paper in PAPERS if start and paper.startswith(start.lower())]
+    if not papers:
+        _require_paper(start)
+    (paper,) = papers  # no two papers begin alike
+    own, spelled = [one for one in everything if one.paper == paper], _spelled(name)
+    for fits in (
+        lambda one: not name or one.id == name, lambda one: one.id == spelled,
+        lambda one: one.id.startswith(name), lambda one: bool(spelled) and one.id.startswith(spelled),
+    ):  # fmt: skip
+        if found := tuple(one for one in own if fits(one)):
+            return found
+    raise InputError(_not_there(paper, name, spelled, [one.id for one in own]))
+
+
+def _not_there(paper: str, name: str, spelled: str, own: Sequence[str]) -> str:
+    """Return why a statement is not among the checkable ones, and which come near."""
+    if any(one.id == spelled for one in index(paper)):
+        what = "a definition or a step of a proof, for which nothing can be computed by itself"
+        return f"{paper} has no checkable statement {name!r}: it is {what}"
+    place = spelled.partition("_")[2]
+    near = [*(one for one in own if place and one.partition("_")[2] == place), *get_close_matches(spelled, own)]
+    said = f"the nearest names are {', '.join(list(dict.fromkeys(near))[:3])}; " if near else ""
+    return f"{paper} has no checkable statement {name!r}: {said}`wideproof check {paper} --list` shows them"
+
+
+def _spelled(name: str) -> str:
+    """Return the name of a statement's function for the paper's own spelling.
+
+    >>> _spelled("Theorem 5.1 (iii)"), _spelled("Eq. (4.2)"), _spelled("Equation 4.2")
+    ('theorem_5_1_iii', 'eq_4_2', 'eq_4_2')
+    """
+    return re.sub(r"\W+", "_", name.lower()).strip("_").replace("equation_", "eq_")
+
+
+def _has(one: Statement, word: str) -> bool:
+    return word.lower() in f"{one.name} {one.title}".lower() or (_spelled(word) or word) in one.name
 
 
 def function_of(paper: str, name: str) -> Callable[..., Check]:
@@ -159,17 +198,30 @@ def door(paper: str) -> tuple[Callable[[str], Callable[..., Check]], Callable[[]
     return functools.partial(function_of, paper), names, functools.partial(told, paper)
 
 
-def laboratory(paper: str, study: str = "quick", seed: int = 0) -> Lab:
-    """Return a new laboratory for the statements of one paper.
+def laboratory(paper: str, study: str = "quick", seed: int = 0, widths: Sequence[int] | None = None) -> Lab:
+    """Return a new laboratory for the statements of one paper; it is given to their functions.
 
     Parameters
     ----------
+    paper
+        `"zou2018"`, `"du2019"`, `"allenzhu2018"` or `"frei2019"`.
     study
         `"quick"`, `"standard"` or `"deep"`.
     seed
         Of all draws.
+    widths
+        Those over which exponents in the width are fitted, instead of the study's own: at least three, increasing,
+        even for `zou2018` and `frei2019`. A statement that does not use them says so in `Check.assumptions`.
+
+    Examples
+    --------
+    >>> from wideproof.papers import zou2018
+    >>> check = zou2018.theorem_5_1_iii(laboratory("zou2018", widths=(32, 64, 256)))
+    >>> check.slope.x.tolist()
+    [32.0, 64.0, 256.0]
     """
-    return import_module(f"wideproof.papers.{paper}.lab").Lab(study, seed)
+    _require_paper(paper)
+    return import_module(f"wideproof.papers.{paper}.lab").Lab(study, seed, widths)
 
 
 # ---- how statements register themselves ------------------------------------------------------------------------------
@@ -202,11 +254,13 @@ class Section:
         def register(function: Callable[[Any], Check]) -> Callable[..., Check]:
             paper, _, module = function.__module__.removeprefix("wideproof.papers.").partition(".")
 
-            @functools.wraps(function)
-            def measured(lab: Lab | None = None) -> Check:
-                return function(_shared(paper) if lab is None else lab)
-
             name, said = function.__name__, vars(function).get("said", {})
+
+            @functools.wraps(function)
+            def measured(lab: Lab | None = None, *others: Any, **options: Any) -> Check:
+                _require_laboratory(paper, name, lab, (*others, *options))
+                return _measured(function, _shared(paper) if lab is None else lab)
+
             told(paper, name, check, role or self.role, network or self.network, title, module=module, **said)
             vars(measured)["statement"] = f"{paper}.{name}"
             return measured
@@ -262,3 +316,26 @@ def _part(paper: str, name: str) -> str:
 @functools.cache
 def _shared(paper: str) -> Lab:
     return laboratory(paper)
+
+
+def _measured(function: Callable[[Any], Check], lab: Lab) -> Check:
+    """Return the check of a statement, which says where it does not use the widths that were asked for."""
+    check, asked = lab.asking(lambda: function(lab))
+    if lab.chosen is None or asked:
+        return check
+    return replace(check, assumptions=(*check.assumptions, OWN_SIZES))
+
+
+def _require_laboratory(paper: str, name: str, lab: Any, others: tuple[Any, ...]) -> None:
+    if not others and (lab is None or isinstance(lab, Lab)):
+        return
+    came = ", ".join(map(str, others)) if others else repr(lab)
+    raise InputError(
+        f"{paper}.{name} takes a laboratory and nothing else, got {came}: other sizes, seeds and widths are the "
+        f"laboratory's, as in {paper}.{name}(laboratory({paper!r}, 'standard', seed=1, widths=(64, 256, 1024)))"
+    )
+
+
+def _require_paper(paper: str) -> None:
+    if paper not in PAPERS:
+        raise InputError(f"there is no paper {paper!r}; the papers are {', '.join(PAPERS)}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import zlib
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 Size = Literal["quick", "standard", "deep"]
 SIZES: tuple[Size, ...] = ("quick", "standard", "deep")
+LEAST_WIDTHS, LEAST_WIDTH = 3, 16  # an exponent needs three points; some statements choose 8 of the units
+OWN_SIZES = "the widths asked for are not used: this statement is measured at sizes of its own"
 T = TypeVar("T")
 X = TypeVar("X")
 P = ParamSpec("P")
@@ -65,28 +68,60 @@ class Lab:
         `"quick"`, `"standard"` or `"deep"`.
     seed
         Another seed gives other draws of everything.
+    widths
+        Those over which exponents in the width are fitted, instead of the study's own: three or more, increasing.
 
     Examples
     --------
     >>> lab = Lab("quick")
     >>> lab.pick(8, 64, 512), lab.keep("sum", lambda: 2 + 2)
     (8, 4)
+    >>> Lab("quick", widths=(64, 256, 1024)).grid((32, 64, 128), (64, 128, 256), (128, 256, 512))
+    (64, 256, 1024)
     >>> bool((lab.rng("inputs").normal(size=3) == Lab("quick").rng("inputs").normal(size=3)).all())
     True
     """
 
-    def __init__(self, study: str = "quick", seed: int = 0) -> None:
+    even = False  # whether the paper's networks have output signs in pairs, and so even widths
+
+    def __init__(self, study: str = "quick", seed: int = 0, widths: Sequence[int] | None = None) -> None:
         if study not in SIZES:
             raise InputError(f"a study must be one of {', '.join(SIZES)}; got {study!r}")
         if seed < 0:
             raise InputError(f"a seed must be a whole number >= 0, got {seed}")
         self.study: Size = study  # pyright: ignore[reportAttributeAccessIssue]
         self.seed = seed
+        self.chosen: tuple[int, ...] | None = None if widths is None else _accepted(widths, self.even)
         self._kept: dict[Hashable, Any] = {}
+        self._over_widths: set[Hashable] = set()  # what was kept and depends on the widths
+        self._asked = False
 
     def pick(self, quick: T, standard: T, deep: T) -> T:
         """Return the value for this study's size."""
         return {"quick": quick, "standard": standard, "deep": deep}[self.study]
+
+    def grid(self, quick: tuple[int, ...], standard: tuple[int, ...], deep: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the widths over which exponents are fitted: the chosen ones, or those for this study's size."""
+        self._asked = True
+        return self.pick(quick, standard, deep) if self.chosen is None else self.chosen
+
+    def some(self, widths: tuple[int, ...], start: int = 0, stop: int | None = None) -> tuple[int, ...]:
+        """Return a part of a study's widths, where one is too narrow or too costly; of chosen ones, all."""
+        return widths[start:stop] if self.chosen is None else widths
+
+    def asking(self, make: Callable[[], T]) -> tuple[T, bool]:
+        """Return `make()`, and whether it asked for the widths.
+
+        Examples
+        --------
+        >>> lab = Lab("quick")
+        >>> lab.asking(lambda: lab.pick(1, 2, 3)), lab.asking(lambda: lab.grid((8,), (16,), (32,)))
+        ((1, False), ((8,), True))
+        """
+        before, self._asked = self._asked, False
+        made, asked = make(), self._asked
+        self._asked = before or asked
+        return made, asked
 
     def rng(self, *label: Hashable) -> np.random.Generator:
         """Return random numbers that depend on the seed and the label only."""
@@ -121,5 +156,27 @@ class Lab:
     def keep(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return `make()`, computed once for this key."""
         if key not in self._kept:
-            self._kept[key] = make()
+            self._kept[key], asked = self.asking(make)
+            if asked:
+                self._over_widths.add(key)
+        self._asked = self._asked or key in self._over_widths
         return self._kept[key]
+
+
+def _accepted(widths: Sequence[int], even: bool) -> tuple[int, ...]:
+    """Return widths over which exponents can be fitted, or refuse them."""
+    came = ", ".join(str(width) for width in widths) or "none"
+    if len(widths) < LEAST_WIDTHS:
+        raise InputError(f"an exponent is fitted over at least {LEAST_WIDTHS} widths, got {came}: add wider ones")
+    if any(not isinstance(width, int | np.integer) or isinstance(width, bool) for width in widths):
+        raise InputError(f"widths must be whole numbers, got {came}")
+    if any(b <= a for a, b in itertools.pairwise(widths)):
+        raise InputError(f"widths must increase, got {came}: sort them, and give each of them once")
+    if widths[0] < LEAST_WIDTH:
+        raise InputError(f"widths must be at least {LEAST_WIDTH}, got {came}: leave out those below")
+    if even and (odd := [width for width in widths if width % 2]):
+        raise InputError(
+            f"this paper's networks have even widths, since half of their fixed output signs are +1 and half -1; "
+            f"got {came}: use {odd[0] + 1} for {odd[0]}"
+        )
+    return tuple(int(width) for width in widths)

@@ -63,7 +63,7 @@ def findings_html(found: Findings) -> str:
 
 def findings_markdown(found: Findings) -> str:
     """Return counts, everything that does not hold with its reason, and the table of all statements."""
-    command = f"wideproof check --study {found.study} --report page.md"
+    command = f"wideproof check --study {found.study}{words.widths_option(found)} --report page.md"
     return study_markdown(joined([found.to_dict()]), command, [one.statement for one in found.measured])
 
 

@@ -199,4 +199,27 @@ def missing(paper: str) -> list[Statement]:
 def command(one: Measured, found: Findings) -> str:
     """Return the command that measures one statement again."""
     study = "" if found.study == "quick" else f" --study {found.study}"
-    return f"wideproof check {one.statement.name}{study}" + (f" --seed {found.seed}" if found.seed else "")
+    seed = f" --seed {found.seed}" if found.seed else ""
+    return f"wideproof check {one.statement.name}{study}{seed}{widths_option(found)}"
+
+
+def widths_option(found: Findings) -> str:
+    """Return the option that asks for the widths of a study, or nothing where they are the study's own."""
+    return "" if found.widths is None else f" --widths {','.join(map(str, found.widths))}"
+
+
+def widths_line(found: Findings) -> str:
+    """Return at which widths exponents were fitted, and which statements do not use them.
+
+    Parameters
+    ----------
+    found
+        What `examine` returned.
+    """
+    if found.widths is None:
+        return f"Widths of the study {found.study}."
+    said = f"Exponents in the width are fitted over {', '.join(map(str, found.widths))}"
+    own = [one.statement.name for one in found.elsewhere]
+    if not own:
+        return f"{said}."
+    return f"{said}; {len(own)} of {len(found.measured)} statements do not use them: {', '.join(own)}."

@@ -52,6 +52,10 @@ from wideproof.training import Recipe
 Scalar = int | float | str
 FORMAT = 1
 _SHAPED = ("input_dim", "channels", "pixels", "length", "outputs")  # the data decides these
+_NOT_SWEPT = (
+    "a paper's statement is measured in a laboratory of its own, for which a study sets the seed only: leave this axis "
+    "out, or measure at other widths with `wideproof check --widths`"
+)
 _LOADED = ("limit", "prepare", "classes", "kind", "target", "task")
 
 
@@ -268,6 +272,10 @@ def _require_meaning(study: Study, text: str, where: str) -> None:
             study.home(name)
         except InputError as error:
             raise wrong(["axes", name], str(error)) from None
+    if all(name.startswith("check:") for name in study.measures):
+        for name in study.axes or {key for task in study.tasks for key in task}:
+            if name != "seed":
+                raise wrong(["axes", name], _NOT_SWEPT)
     unknown = sorted(set(study.training) - set(_training_keys()) - {"seed"})
     if unknown:
         raise wrong(["training", unknown[0]], f"training has {', '.join(_training_keys())}")

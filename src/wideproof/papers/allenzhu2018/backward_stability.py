@@ -161,7 +161,7 @@ def product_exponents(
     lab: Lab, name: str, norms: Callable[[int, int, int], tuple[float, ...]], labels: tuple[str, ...]
 ) -> list[Check]:
     """Fit each of several product norms over the width, where it must be flat, and over the length."""
-    widths, lengths, small = lab.widths[:3], lab.lengths[:4], lab.pick(128, 256, 512)
+    widths, lengths, small = lab.some(lab.widths, stop=3), lab.lengths[:4], lab.pick(128, 256, 512)
     by_width = np.array([[norms(m, lab.length, seed) for m in widths] for seed in range(12)])
     by_length = np.array([[norms(small, size, seed) for size in lengths] for seed in range(4)])
     checks = []

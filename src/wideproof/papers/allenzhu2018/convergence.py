@@ -21,7 +21,7 @@ RATE = 0.25  # the share of the start's rate that must be kept at every step
 
 def training_widths(lab: Lab) -> tuple[int, ...]:
     """Return the widths that are trained."""
-    return lab.pick((64, NARROW, 256), (128, 256, 512, 1024), (128, 256, 512, 1024, 2048))
+    return lab.grid((64, NARROW, 256), (128, 256, 512, 1024), (128, 256, 512, 1024, 2048))
 
 
 def curve(run: Run) -> np.ndarray:
@@ -93,7 +93,8 @@ def theorem_1(lab: Lab) -> Check:
         scales("steps to 1e-6 f(0)", "m", widths, steps.T, 0.0),
         scales("distance from the start over (r' (K/m)^-1 r)^(1/2)", "m", widths, far.T, -0.5),
         scales("eta m at the step size used", "m", widths, step_sizes.T, 0.0, sense="at least"),
-        scales("rate per step over eta m, at infinite width", "delta", SMALL_DELTAS, delta_eigenvalues(lab), 1.0),
+        scales("rate per step over eta m, at infinite width", "delta", SMALL_DELTAS, delta_eigenvalues(lab), 1.0,
+            lower=True),
         hypotheses=[printed_width(lab)],
         assumptions=(
             "eta = 1/lambda_max(K(W(0))): the printed delta/(rho^44 m) is below 1e-60",

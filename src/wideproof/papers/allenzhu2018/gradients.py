@@ -60,7 +60,7 @@ def theorem_3(lab: Lab) -> Check:
     return conclude(
         scales("least eigenvalue of K, start and attacked", "m", lab.widths, found[..., 0], 1.0, sense="at least"),
         scales("largest eigenvalue of K, start and attacked", "m", lab.widths, found[..., 1], 1.0),
-        scales("least eigenvalue at infinite width", "delta", SMALL_DELTAS, delta_eigenvalues(lab), 1.0),
+        scales("least eigenvalue at infinite width", "delta", SMALL_DELTAS, delta_eigenvalues(lab), 1.0, lower=True),
         at_least("squared gradient, against 2 lambda_min f", squares, low),
         at_most("squared gradient, against 2 lambda_max f", squares, high),
         at_most("squared gradient of one sequence's part", own, high),
@@ -110,7 +110,7 @@ def theorem_5(lab: Lab) -> Check:
     return conclude(
         scales("least squared fake gradient over max loss^2", "m", lab.widths, found.min(axis=2), 1.0,
                sense="at least"),
-        scales("least eigenvalue at infinite width", "delta", SMALL_DELTAS, delta_eigenvalues(lab), 1.0),
+        scales("least eigenvalue at infinite width", "delta", SMALL_DELTAS, delta_eigenvalues(lab), 1.0, lower=True),
         agrees("mean over starts over m, against its limit", found[:, -1].mean(axis=0) / lab.widths[-1], expected,
                tolerance=0.1),
         assumptions=("random losses, every one-hot loss, and the limit kernel's least eigenvector", AT_LIMIT),
@@ -172,7 +172,7 @@ def eq_6_3(lab: Lab) -> Check:
 
     found = lab.over(smalls, lab.many, share)
     return conclude(
-        scales("share of selected units", "beta_-", smalls, found, 1.0),
+        scales("share of selected units", "beta_-", smalls, found, 1.0, lower=True),
         at_least("share of selected units, against beta_-/(64 L)", found, smalls / (64 * lab.length)),
         assumptions=("beta_+ = 0.05, beta_- from 0.05 to 0.4", "l* = 2, every sample as i*"),
     )
@@ -205,7 +205,7 @@ def eq_6_4(lab: Lab) -> Check:
 
     $W'_k = g e_k v_{i^*,\ell^*}^\top$, $g \sim N(0, \theta^2)$, at units $k$ selected by (6.3).
     """
-    widths = lab.widths[:3]
+    widths = lab.some(lab.widths, stop=3)
     found = [[nudged_rows(lab, m, seed, draws=5, units=4) for m in widths] for seed in lab.many]
     shares = np.array([[(rows >= 1).mean() for rows in line] for line in found])
     pooled = np.concatenate([rows.ravel() for line in found for rows in line])

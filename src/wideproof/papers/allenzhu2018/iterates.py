@@ -93,7 +93,7 @@ class Steps(NamedTuple):
 
 def widths(lab: Lab) -> tuple[int, ...]:
     """Return the widths of the runs."""
-    return lab.pick((64, 128, 256), (64, 128, 256, 512), (128, 256, 512, 1024))
+    return lab.grid((64, 128, 256), (64, 128, 256, 512), (128, 256, 512, 1024))
 
 
 def seeds(lab: Lab) -> range:

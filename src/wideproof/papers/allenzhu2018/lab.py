@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,18 +56,22 @@ class Start:
 class Lab(study.Lab):
     """Small recurrent networks at their start and in training.
 
-    `widths` and `lengths` are the grids over which exponents are fitted; `seeds` are the draws, `many` those for
+    `lengths` is the other grid over which exponents are fitted; `seeds` are the draws, `many` those for
     quantities that vary much from draw to draw.
     """
 
-    def __init__(self, study: str = "quick", seed: int = 0) -> None:
-        super().__init__(study, seed)
-        self.widths: tuple[int, ...] = self.pick((128, 256, 512, 1024), (256, 512, 1024, 2048), (512, 1024, 2048, 4096))
+    def __init__(self, study: str = "quick", seed: int = 0, widths: Sequence[int] | None = None) -> None:
+        super().__init__(study, seed, widths)
         self.width: int = self.pick(512, 1024, 2048)
         self.length: int = 4
         self.lengths: tuple[int, ...] = self.pick((2, 4, 8, 16), (2, 4, 8, 16), (2, 4, 8, 16, 32))
         self.seeds: tuple[int, ...] = tuple(range(self.pick(3, 5, 10)))
         self.many: tuple[int, ...] = tuple(range(self.pick(8, 16, 16)))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths over which exponents are fitted."""
+        return self.grid((128, 256, 512, 1024), (256, 512, 1024, 2048), (512, 1024, 2048, 4096))
 
     def data(
         self,

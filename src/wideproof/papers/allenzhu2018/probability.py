@@ -168,7 +168,9 @@ def lemma_a_19(lab: Lab) -> Check:
         found.append((chance, 1 - count**2 * np.sqrt(p) - np.exp(-(mu**2) / (8 * count * (1 / count**2 + p)))))
     return conclude(
         scales("-log Pr[f < mu/2] of a mean of N tosses", "N", n, [exponent(k, 0.4) for k in n], 1, sense="at least"),
-        scales("the same at N = 640, at most mu^2 as mu falls", "mu", mus, [exponent(640, mu) for mu in mus], 2),
+        scales(
+            "the same at N = 640, at most mu^2 as mu falls", "mu", mus, [exponent(640, mu) for mu in mus], 2, lower=True
+        ),
         at_least("Pr[f >= mu/2] with rare switches, constant 1/8 in the exponent", *sides(found)),
         assumptions=("f: a mean of N coin tosses, c = 1/N", "with switches, two of which set f to 0"),
     )

@@ -169,7 +169,7 @@ def lemma_e_10(lab: Lab) -> Check:
 
 def widths(lab: Lab) -> tuple[int, ...]:
     """Return the widths over which rows are followed."""
-    return lab.pick((64, 128, 256, 512), (128, 256, 512, 1024), (256, 512, 1024, 2048))
+    return lab.grid((64, 128, 256, 512), (128, 256, 512, 1024), (256, 512, 1024, 2048))
 
 
 class Pieces(NamedTuple):

@@ -110,11 +110,11 @@ def _in_the_width(lab: Lab, which: int, title: str) -> Check:
 
 
 @kept
-def width_errors(lab: Lab, kind: Kind) -> tuple[list[int], np.ndarray]:
+def width_errors(lab: Lab, kind: Kind) -> tuple[tuple[int, ...], np.ndarray]:
     """Return widths and the largest errors of covariances and means, `(2, rows, widths)`."""
-    widths = lab.pick(
-        *(([32, 128, 512], [64, 128, 256, 512, 1024], [64, 256, 1024, 4096])
-          if kind != "conv-residual" else ([16, 64, 256], [32, 64, 128, 256, 512], [64, 256, 1024]))
+    widths = lab.grid(
+        *(((32, 128, 512), (64, 128, 256, 512, 1024), (64, 256, 1024, 4096))
+          if kind != "conv-residual" else ((16, 64, 256), (32, 64, 128, 256, 512), (64, 256, 1024)))
     )  # fmt: skip
     each = lab.pick(5, 8, 16)
     x = lab.data(kind).x

@@ -84,7 +84,7 @@ def eq_6(lab: Lab) -> Check:
     whole = [[_against_gradient(lab, m, s) for m in lab.widths] for s in lab.seeds]
     return conclude(
         scales("least decrease over η m E_S²", "m", lab.widths, by_width, 0.0, sense="at least"),
-        scales("least decrease over η m E_S²", "γ", margins, by_margin, 4.0),
+        scales("least decrease over η m E_S²", "γ", margins, by_margin, 4.0, lower=True),
         at_least("decrease >= η m γ^4 E_S²", by_margin, margins**4),
         at_least("decrease >= half of η‖∇L_S‖²", whole, 0.5),
         hypotheses=budgets(lab, lab.widths[-1]),

@@ -278,7 +278,7 @@ def lemma_4_3(lab: Lab) -> Check:
     return conclude(
         at_least("‖∇_(L+1) L_S‖²/(m E_S²) along runs", least, np.array(margins) ** 4 / 38400),
         at_least("the same >= (share of active units · margin of the layer)²", *sides(found)),
-        scales("least ratio along runs", "γ", margins, least, 4.0),
+        scales("least ratio along runs", "γ", margins, least, 4.0, lower=True),
         scales("least ratio along runs", "m", lab.widths, along, 0.0, sense="at least"),
         hypotheses=[
             at_most("τ <= γ³", lab.radius(lab.widths[-1], 0), lab.margin() ** 3),

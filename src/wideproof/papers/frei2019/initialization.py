@@ -63,7 +63,8 @@ def lemma_4_1(lab: Lab) -> Check:
     wide = norms(lab.in_law(2**14, 0, net))
     start = lab.at_start(128, 0, 8, 0.2)
     sharp = np.exp(0.2 * max(start.weight_norms[1:-1]))
-    inner = [[interlayer_norms(lab, width, 4, s)[1] for width in lab.start_widths[:3]] for s in lab.many]
+    widths = lab.some(lab.start_widths, stop=3)
+    inner = [[interlayer_norms(lab, width, 4, s)[1] for width in widths] for s in lab.many]
     rises = max(float((start.x(1) - start.x(layer)).max()) for layer in range(2, start.depth + 1))
     return conclude(
         at_most("‖x_l‖ <= 1.1", wide, 1.1),
@@ -73,7 +74,7 @@ def lemma_4_1(lab: Lab) -> Check:
         at_most(
             "‖H_2^(L+1)‖ <= 3", [[interlayer_norms(lab, 64, depth, s)[1] for depth in DEPTHS] for s in lab.draws], 3
         ),
-        scales("‖H_2^(L+1)‖", "m", lab.start_widths[:3], inner, 0.0),
+        scales("‖H_2^(L+1)‖", "m", widths, inner, 0.0),
         *depth_slopes(lab),
         hypotheses=width_conditions(lab, 2**14),
         assumptions=["C_1 = 0.9, C_2 = 1.1 for layers and 3 for products", "all inputs: a net of a great circle"],

@@ -7,7 +7,7 @@ width, drawn in law for a few inputs, where an inequality with a printed constan
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -39,22 +39,31 @@ class Lab(study.Lab):
     failure_prob = 0.1
     input_dim = 5
     rate = 6.0  # the step size times the width; steps above 8/m can be unstable
+    even = True
 
-    def __init__(self, study: str = "quick", seed: int = 0) -> None:
-        super().__init__(study, seed)
+    def __init__(self, study: str = "quick", seed: int = 0, widths: Sequence[int] | None = None) -> None:
+        super().__init__(study, seed, widths)
         self.depth: int = self.pick(3, 4, 6)
         self.n: int = self.pick(32, 64, 128)
-        self.widths: tuple[int, ...] = self.pick((64, 128, 256), (64, 128, 256, 512), (64, 128, 256, 512, 1024))
         self.seeds = range(self.pick(10, 12, 24))
         self.steps: int = self.pick(66, 120, 1000)
-        self.start_widths: tuple[int, ...] = self.pick(
-            (64, 128, 256, 512), (64, 128, 256, 512), (64, 128, 256, 512, 1024)
-        )
         self.draws = range(self.pick(4, 8, 16))
         self.many = range(self.pick(8, 12, 16))
-        self.law_widths: tuple[int, ...] = self.pick(
-            (2**6, 2**8, 2**10, 2**12), (2**8, 2**10, 2**12, 2**14), (2**8, 2**11, 2**14, 2**17)
-        )
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths that are trained."""
+        return self.grid((64, 128, 256), (64, 128, 256, 512), (64, 128, 256, 512, 1024))
+
+    @property
+    def start_widths(self) -> tuple[int, ...]:
+        """The widths of starts."""
+        return self.grid((64, 128, 256, 512), (64, 128, 256, 512), (64, 128, 256, 512, 1024))
+
+    @property
+    def law_widths(self) -> tuple[int, ...]:
+        """The widths of starts that are drawn in law."""
+        return self.grid((2**6, 2**8, 2**10, 2**12), (2**8, 2**10, 2**12, 2**14), (2**8, 2**11, 2**14, 2**17))
 
     def network(self, width: int, depth: int | None = None, theta_depth: float | None = None) -> ResidualReLU:
         r"""Return the network of a width, with $\theta = 0.025/L$ unless said otherwise."""

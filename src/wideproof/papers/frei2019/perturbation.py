@@ -100,13 +100,13 @@ def attacked_flips(lab: Lab, width: int, seed: int, radius: float, layer: int | 
 
 def flip_slopes(lab: Lab, layers: tuple[int, ...]) -> list[Check]:
     r"""Fit the number of flips of the strongest attack: $\tau^{2/3}$ and $m$."""
-    wide, found = lab.pick(2**13, 2**15, 2**17), []
+    wide, found, widths = lab.pick(2**13, 2**15, 2**17), [], lab.some(lab.law_widths, 1)
     for layer in layers:
         by_radius = [[attacked_flips(lab, wide, s, radius, layer) for radius in RADII] for s in lab.draws]
-        by_width = [[attacked_flips(lab, m, s, 0.1, layer) for m in lab.law_widths[1:]] for s in lab.many]
+        by_width = [[attacked_flips(lab, m, s, 0.1, layer) for m in widths] for s in lab.many]
         found += [
             scales(f"flips of layer {layer}", "τ", RADII, by_radius, 2 / 3, sense="at least"),
-            scales(f"flips of layer {layer} at τ = 0.1", "m", lab.law_widths[1:], by_width, 1.0),
+            scales(f"flips of layer {layer} at τ = 0.1", "m", widths, by_width, 1.0),
             at_most(f"flips of layer {layer} <= 1.2 m τ^(2/3)", by_radius, 1.2 * wide * np.array(RADII) ** (2 / 3)),
         ]
     return found

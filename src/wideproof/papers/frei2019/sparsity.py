@@ -83,7 +83,7 @@ def lemma_c_3(lab: Lab) -> Check:
 
     Exact for $s = 1$ (the largest entry) and $s = m$ (the norm); in between the supremum is reached from below.
     """
-    widths, draws = lab.start_widths[:3], lab.draws
+    widths, draws = lab.some(lab.start_widths, stop=3), lab.draws
     sparsities = np.array([1, 4, 16, 64])
     forms = {(m, s): _last_forms(lab, m, s) for m in widths for s in lab.many}
     single = [[np.abs(forms[m, s]).max() / np.sqrt(np.log(m)) for m in widths] for s in lab.many]
@@ -143,7 +143,7 @@ def lemma_b_5(lab: Lab) -> Check:
         [_forms(lab.moved(m, s, "attack", radius), lab.at_start(m, s)) for m in lab.start_widths] for s in lab.draws
     ]
     trained = [[_forms(lab.trained(m, s), lab.trained(m, s, 0)) for m in lab.widths] for s in lab.seeds]
-    sparsities = np.array([128, 192, 256, 384, 512])
+    sparsities = np.array([s for s in (128, 192, 256, 384, 512) if s <= lab.start_widths[-1]], int)
     by_sparsity = [row[-1][0][sparsities - 1] for row in attacked]
     return conclude(
         scales("attacked weights: sup/√(s log m)", "m", lab.start_widths, _ratios(attacked), 0.0),

@@ -123,7 +123,7 @@ def descents(lab: Lab) -> list[Check]:
     return [
         scales("least (L_S(k) - L_S(k+1))/(ηm S²)", "m", lab.widths, in_width, 0.0, sense="at least"),
         scales("the same", "n", sizes, in_n, -5.0, sense="at least"),
-        scales("the same", "φ", gaps, in_phi, 1.0),
+        scales("the same", "φ", gaps, in_phi, 1.0, lower=True),
     ]
 
 

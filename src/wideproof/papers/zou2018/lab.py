@@ -7,7 +7,7 @@ least $\phi = 0.3$ apart, $n = 8$ examples, depth $L = 3$.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -60,19 +60,22 @@ def grouped(rows: np.ndarray | list, groups: int = 6) -> np.ndarray:
 class Lab(study.Lab):
     """Networks, draws and runs for the statements of Zou et al. (2018).
 
-    `widths` are those over which exponents in $m$ are fitted, `deep` is the width and depth of the network over which
-    exponents in the number of layers are. `draws` are independent starts for what is cheap to measure, `few` for what
-    is not.
+    `deep` is the width and depth of the network over which exponents in the number of layers are fitted. `draws` are
+    independent starts for what is cheap to measure, `few` for what is not.
     """
 
-    def __init__(self, study: str = "quick", seed: int = 0) -> None:
-        super().__init__(study, seed)
-        self.widths: tuple[int, ...] = self.pick(
-            (32, 64, 128, 256), (64, 128, 256, 512), (128, 256, 512, 1024, 2048, 4096)
-        )
+    even = True
+
+    def __init__(self, study: str = "quick", seed: int = 0, widths: Sequence[int] | None = None) -> None:
+        super().__init__(study, seed, widths)
         self.draws: int = self.pick(20, 30, 30)
         self.few: int = self.pick(5, 8, 8)
         self.deep: tuple[int, int] = self.pick((128, 12), (256, 16), (1024, 24))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths over which exponents in $m$ are fitted."""
+        return self.grid((32, 64, 128, 256), (64, 128, 256, 512), (128, 256, 512, 1024, 2048, 4096))
 
     @kept
     def data(self, n: int = 8, phi: float = PHI, mu: float = MU, d: int = DIMENSION) -> Dataset:

@@ -242,7 +242,7 @@ def gradients_stay_large(lab: Lab) -> list[Check]:
     all_families = [worst_share(near(lab, f, 256, 0, 0.1).after, y) for f in ("gaussian", "gradient", "adversarial")]
     return [
         scales("c*/m_L", "n", sizes, in_n, -5.0, sense="at least"),
-        scales("c*/m_L", "φ", gaps, in_phi, 1.0),
+        scales("c*/m_L", "φ", gaps, in_phi, 1.0, lower=True),
         scales("c*/m_L", "m", lab.widths, in_width, 0.0, sense="at least"),
         at_least("c*/m_L >= 8.4e-4 φ/n⁵ in three families", all_families, LEAST_SHARE * PHI / 8**5),
     ]

@@ -177,8 +177,9 @@ def products_in_length(lab: Lab) -> Check:
 @kept
 def products_in_width(lab: Lab) -> Check:
     r"""Fit how the norm of the product of two weights depends on $m$."""
-    found = lab.over_widths(lambda seen: interlayer_norm(seen, 0, 2, 3), 2 * lab.few)[:, 1:]
-    return scales("‖W_3ᵀ Σ_2 W_2ᵀ‖", "m", lab.widths[1:], found, 0.0)
+    widths = lab.some(lab.widths, 1)
+    found = lab.over(widths, 2 * lab.few, lambda m, draw: interlayer_norm(lab.seen(m, 3, draw), 0, 2, 3))
+    return scales("‖W_3ᵀ Σ_2 W_2ᵀ‖", "m", widths, found, 0.0)
 
 
 @kept
