@@ -48,7 +48,7 @@ NETWORKS = [FullyConnected(4, 9, 1, ERF), Residual(4, 6, 2, ERF, outputs=3), ske
 def test_it_is_the_gram_matrix_with_radii(network, place):
     """The two enclosures, of the same numbers, meet; counts weigh both sides."""
     found, x, _ = passed(network)
-    counts = np.arange(1.0, len(x) + 1)
+    counts = np.arange(1, len(x) + 1)
     weigh = anchor.weigher(counts, len(x), True)
     whole = many.gram_of(many.factors(found, weigh), found.outputs.mid.shape[1])
     radii = weigh(weigh(anchor.gram(found, found.graph.trained), 0), 1)

@@ -36,7 +36,7 @@ def test_the_list_of_statements_with_words_in_them(cli):
 
 def test_the_spelling_of_the_paper(cli):
     for words in (["zou2018.Lemma C.1"], ["zou2018.Lemma", "C.1"], ["zou", "Lemma", "C.1"]):
-        assert cli("check", *words).out.startswith("holds     zou2018.lemma_c_1 ")
+        assert cli("check", *words).out.startswith("holds     zou2018.lemma_c_1\n")
 
 
 def test_widths_of_ones_own(cli, tmp_path):

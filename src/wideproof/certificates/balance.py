@@ -24,7 +24,7 @@ BITS = 42  # of the largest entry that rounding keeps, so that sums of some hund
 CLOSE = 1e-5  # how far from balanced a fit may be, relative to the largest entry
 
 
-def is_balanced(graph: Graph, params: Mapping[str, np.ndarray], y: Float[np.ndarray, "n c"]) -> bool:
+def is_balanced(graph: Graph, params: Mapping[str, np.ndarray], y: Float[np.ndarray, "n ..."]) -> bool:
     """Return whether the rows of the read-out add up to exactly 0, and its biases to the sum of every row of targets.
 
     >>> from wideproof.networks import Sketch
@@ -41,7 +41,7 @@ def is_balanced(graph: Graph, params: Mapping[str, np.ndarray], y: Float[np.ndar
 
 
 def balanced(
-    graph: Graph, params: Mapping[str, np.ndarray], y: Float[np.ndarray, "n c"]
+    graph: Graph, params: Mapping[str, np.ndarray], y: Float[np.ndarray, "n ..."]
 ) -> dict[str, np.ndarray] | None:
     """Return weights next to these that are balanced exactly, or `None` where they are not nearly so.
 

@@ -49,7 +49,7 @@ class Ball(NamedTuple):
 
     mid: np.ndarray
     rad: np.ndarray | None
-    norm: np.ndarray | None = None
+    norm: np.ndarray | np.floating | None = None
 
     @property
     def above(self) -> np.ndarray:
@@ -62,7 +62,7 @@ class Ball(NamedTuple):
         if self.rad is None:
             return np.zeros(self.mid.shape[:-1])
         far = _length(self.rad) * UP
-        return far if self.norm is None else np.minimum(far, self.norm)
+        return np.asarray(far if self.norm is None else np.minimum(far, self.norm))
 
     def map(self, change: Callable[[np.ndarray], np.ndarray]) -> Ball:
         """Apply what only moves, repeats or drops entries."""
@@ -87,7 +87,7 @@ class Ball(NamedTuple):
 
 
 def _length(a: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.square(a).sum(axis=-1))
+    return np.asarray(np.sqrt(np.square(a).sum(axis=-1)))
 
 
 def exact(values: np.ndarray, tracked: bool) -> Ball:
@@ -148,10 +148,10 @@ def lengths(a: Ball, axes: tuple[int, ...]) -> np.ndarray:
     """Return upper bounds of the Euclidean norms over the given axes."""
     entries = np.sqrt(np.sum(np.square(a.above), axis=axes)) * UP
     if a.rad is None or a.mid.ndim - 1 not in axes:
-        return entries
+        return np.asarray(entries)
     rest = tuple(axis for axis in axes if axis != a.mid.ndim - 1)
     off = np.sqrt(np.sum(np.square(a.off), axis=rest)) if rest else a.off
-    return np.minimum(entries, (np.sqrt(np.sum(np.square(a.mid), axis=axes)) + off) * UP)
+    return np.asarray(np.minimum(entries, (np.sqrt(np.sum(np.square(a.mid), axis=axes)) + off) * UP))
 
 
 def inner(rows: Ball) -> Ball:

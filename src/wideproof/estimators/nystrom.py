@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from wideproof.kernels import Columns
@@ -118,7 +119,7 @@ def _finite(matrix: Array) -> Array:
 
 
 @jax.jit
-def _factors(corner: Array, square: Array, shift: float, ridge: float) -> tuple[Array, Array]:
+def _factors(corner: Array, square: Array, shift: ArrayLike, ridge: ArrayLike) -> tuple[Array, Array]:
     one = jnp.eye(len(corner), dtype=corner.dtype)
     low = lax.linalg.cholesky(corner + shift * one, symmetrize_input=False)
     half = lax.linalg.triangular_solve(low, square, left_side=True, lower=True)

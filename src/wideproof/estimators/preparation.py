@@ -25,7 +25,7 @@ class Preparation:
 
     mean: Float[np.ndarray, "d"]
     factor: Float[np.ndarray, "d"]
-    bias: float
+    bias: float | int
     unit: bool
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
@@ -36,7 +36,7 @@ class Preparation:
 
 
 def fit_preparation(
-    kind: str | None, bias: float, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, "n"]
+    kind: str | None, bias: float | int, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, "n"]
 ) -> Preparation:
     """Take means and deviations from the training inputs, with weights; constant columns become 0.
 
@@ -59,7 +59,7 @@ def fit_preparation(
     return Preparation(mean, factor, bias, kind == "sphere")
 
 
-def with_constant(z: Float[np.ndarray, "n d"], bias: float, unit: bool) -> Float[np.ndarray, "n p"]:
+def with_constant(z: Float[np.ndarray, "n d"], bias: float | int, unit: bool) -> Float[np.ndarray, "n p"]:
     """Append a constant coordinate (unless 0) and divide by the norm (if asked); zeros stay zeros."""
     if bias:
         z = np.concatenate([z, np.full((len(z), 1), float(bias))], axis=1)

@@ -267,7 +267,7 @@ def search_down(error: Callable[[int], float], count: int, start: int) -> dict[i
     at both neighbours of the best. A change by less than a thousandth, which says nothing about new examples, is no
     fall.
 
-    >>> sorted(search_down(lambda k: abs(k - 5), 25, 20))
+    >>> sorted(search_down(lambda k: abs(k - 5.0), 25, 20))
     [2, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20]
     """
     found: dict[int, float] = {}

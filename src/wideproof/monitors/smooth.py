@@ -8,7 +8,7 @@ four numbers of the start: `Constants`. The functions named `..._measure` are fo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -24,6 +24,7 @@ from wideproof.training import Info, Measure, State
 
 SmoothNetwork = FullyConnected | Residual | ConvResidual
 Weights = Mapping[str, ArrayLike]
+Numbers = ArrayLike | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]]
 
 
 class Constants(NamedTuple):
@@ -125,7 +126,7 @@ def gram_drift(network: SmoothNetwork, params: Weights, start: Weights, x: Array
     return {name: float(np.linalg.norm(now[name] - then[name], 2)) for name in now}
 
 
-def second_order_change(outputs: ArrayLike, first_order: ArrayLike, step_size: float) -> Float[np.ndarray, "k n"]:
+def second_order_change(outputs: Numbers, first_order: Numbers, step_size: float) -> Float[np.ndarray, "k n"]:
     r"""Return $I_2(k) = u(k+1) - u(k) - \eta\, G(k) e(k)$ for every step but the last.
 
     `outputs` are $u(0), u(1), \dots$ and `first_order` the $G(k) e(k)$ of the same steps, as `first_order_measure`
@@ -244,7 +245,7 @@ def total_bound(step: Mapping[str, float], residual: float, lambda_0: float) -> 
     return {name: 4 * bound * residual / lambda_0 for name, bound in step.items()}
 
 
-def geometric(alpha: float, terms: ArrayLike) -> Float[np.ndarray, "*terms"]:
+def geometric(alpha: float, terms: Numbers) -> Float[np.ndarray, "*terms"]:
     r"""Return $g_\alpha(n) = \sum_{i=0}^{n-1} \alpha^i$.
 
     Examples
@@ -274,7 +275,7 @@ def distance_measure(start: Weights) -> Measure:
     """
     first = {name: jnp.asarray(weight) for name, weight in start.items()}
 
-    def measure(state: State, info: Info) -> dict[str, Array]:
+    def measure(state: State, info: Info | None) -> dict[str, Array]:
         return {name: jnp.sqrt(jnp.sum(jnp.square(state.params[name] - first[name]))) for name in first}
 
     return measure

@@ -106,7 +106,7 @@ def rank(rows: Sequence[Row], by: str = "steps") -> tuple[Row, ...]:
     if by not in ("steps", "condition"):
         raise InputError(f"candidates are ranked by 'steps' or by 'condition', got {by!r}")
 
-    def key(row: Row) -> tuple[bool, float, float, int]:
+    def key(row: Row) -> tuple[bool, float | int, float | int, int]:
         steps = math.inf if row.steps is None else row.steps
         condition = math.inf if row.condition is None else row.condition.value
         first, second = (steps, condition) if by == "steps" else (condition, steps)

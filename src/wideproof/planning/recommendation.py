@@ -125,7 +125,7 @@ def _left_out(first: Row, decided: Sequence[Row]) -> list[str]:
     ]
 
 
-def _number(value: float | None) -> float:
+def _number(value: float | int | None) -> float | int:
     return float("inf") if value is None else value
 
 
