@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from wideproof.data import load
+from wideproof.data import frames, load
 from wideproof.networks import FullyConnected
 from wideproof.proving import prove
 from wideproof.training import Recipe, train
@@ -176,12 +176,15 @@ def test_an_interruption_says_how_to_go_on(cli, tmp_path, monkeypatch):
     assert (answer.code, "the same command with --out proof to continue" in answer.err) == (2, True)
 
 
-def test_predictions_name_their_outputs_and_tell_of_unseen_texts(cli, tmp_path):
+def test_predictions_name_their_outputs_and_tell_of_unseen_texts(cli, tmp_path, monkeypatch):
     (tmp_path / "old.csv").write_text("city,age,member\nBonn,1.5,yes\nUlm,2,no\nBonn,3,no\n")
     (tmp_path / "new.csv").write_text("city,age\nKiel,1\nUlm,2\nKiel,3\n")
     data = load(tmp_path / "old.csv", "member")
     train(FullyConnected(input_dim=3, width=8, depth=1), data, Recipe(steps=1)).save(tmp_path / "proof" / "run")
+    read, once = [], frames.as_table
+    monkeypatch.setattr(frames, "as_table", lambda *given, **how: read.append(given) or once(*given, **how))
     answer = cli("predict", "proof", "new.csv")
+    assert len(read) == 1  # a pipe can be read only once
     assert answer.code == 0
     assert answer.out.splitlines()[0] == "member,output(yes)"
     assert answer.err.startswith("column 'city': 2 rows have a value that the training table does not hold ('Kiel'): ")

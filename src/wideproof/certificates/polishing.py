@@ -56,6 +56,10 @@ class Polished:
         """How many steps were taken."""
         return len(self.residuals) - 1
 
+    def share(self, network: Network, before: Mapping[str, np.ndarray]) -> float:
+        """Return the distance as a share of the length that the trained weights had before."""
+        return self.moved / length({name: before[name] for name in network.trained_names})
+
 
 def fit_read_out(
     network: Network,

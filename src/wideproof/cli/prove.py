@@ -150,14 +150,16 @@ def predict_command(
     Writes a CSV with one row for each row of DATA: the number, or the class and the network's outputs, as output(yes)
     for the class yes. Texts that the training table does not hold are told.
     """
-    from wideproof.data import unseen
+    from wideproof.data import new_rows, unseen
     from wideproof.proving import Predictor
     from wideproof.report import predictions_csv
     from wideproof.storage import write_bytes
 
     model = Predictor.load(folder)
-    text = predictions_csv(model, source)
-    for sentence in unseen(model.data.encoding, source) if model.data.encoding is not None else ():
+    encoding = model.data.encoding
+    rows = source if encoding is None else new_rows(encoding, source)
+    text = predictions_csv(model, rows)
+    for sentence in () if encoding is None else unseen(encoding, rows):
         typer.echo(sentence, err=True)
     if out is None:
         typer.echo(text, nl=False)

@@ -19,6 +19,7 @@ from wideproof.data.dataset import SequenceDataset as SequenceDataset
 from wideproof.data.dataset import Task as Task
 from wideproof.data.encoding import Encoding as Encoding
 from wideproof.data.encoding import encode as encode
+from wideproof.data.encoding import new_rows as new_rows
 from wideproof.data.encoding import unseen as unseen
 from wideproof.data.generators import GENERATORS as GENERATORS
 from wideproof.data.generators import linear_margin as linear_margin

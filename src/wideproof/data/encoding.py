@@ -104,6 +104,30 @@ def encode(encoding: Encoding, table: Any) -> np.ndarray:
     return inputs_of(*_placed(encoding, table))
 
 
+def new_rows(encoding: Encoding, table: Any) -> Table:
+    """Read a file, a frame or an array as the training table was read, once for `encode` and `unseen`.
+
+    Parameters
+    ----------
+    encoding, table
+        As for `encode`; what was read already is returned as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from wideproof.data import load
+    >>> data = load(pd.DataFrame({"a": [1.0, 2.0, 4.0], "y": [0, 1, 0]}))
+    >>> rows = new_rows(data.encoding, pd.DataFrame({"a": [7.0]}))
+    >>> encode(data.encoding, rows).tolist(), new_rows(data.encoding, rows) is rows
+    ([[7.0]], True)
+    """
+    from wideproof.data.frames import as_table
+
+    if isinstance(table, Table):
+        return table
+    return as_table(table, expected=[c.name for c in encoding.columns], decimal=encoding.decimal)
+
+
 def unseen(encoding: Encoding, table: Any) -> tuple[str, ...]:
     """Say of which columns new rows hold a text that the training table does not, in a sentence for each.
 
@@ -130,7 +154,8 @@ def unseen(encoding: Encoding, table: Any) -> tuple[str, ...]:
 
 
 def _unseen_in(column: Column, reading: Reading) -> str:
-    new = [value for value in reading.present.tolist() if value not in column.categories]
+    known = set(column.categories)
+    new = [value for value in reading.present.tolist() if value not in known]
     if not new:
         return ""
     values = listed([f"'{shown(value)}'" for value in dict.fromkeys(new)])
@@ -143,9 +168,7 @@ def _unseen_in(column: Column, reading: Reading) -> str:
 
 def _placed(encoding: Encoding, table: Any) -> tuple[list[Column], Table]:
     """Return the columns at their positions in a new table, and that table."""
-    from wideproof.data.frames import as_table
-
-    rows = as_table(table, expected=[c.name for c in encoding.columns], decimal=encoding.decimal)
+    rows = new_rows(encoding, table)
     positions = _matched(encoding, rows)
     return [replace(column, position=j) for column, j in zip(encoding.columns, positions, strict=True)], rows
 

@@ -15,7 +15,6 @@ from wideproof.certificates import (
     balanced,
     certify,
     fit_read_out,
-    length,
     polish,
     too_far,
 )
@@ -56,7 +55,7 @@ def certified(
         return certify(network, run.params, data, sharp=job.sharp, about=told), None
     job.tell("polishing the weights")
     found = _polished(network, run, data)
-    share = found.moved / length({name: run.params[name] for name in network.trained_names})
+    share = found.share(network, run.params)
     if share > farthest:
         attempt = certify(network, run.params, data, level="float64")
         return dataclasses.replace(attempt, certificate=None, descent=None, obstacle=too_far(share, farthest)), None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wideproof.answers import Answer
-from wideproof.certificates import Attempt, Certificate, Polished, Start, length
+from wideproof.certificates import Attempt, Certificate, Polished, Start
 from wideproof.data import AnyDataset, Audit, Distinct, distinct
 from wideproof.networks import Network
 from wideproof.proving.estimates import Estimate
@@ -119,7 +119,7 @@ class Proof:
         """How far polishing moved the weights, in units of their length; 0 where nothing was polished."""
         if self.polished is None or self.run is None:
             return 0.0
-        return self.polished.moved / length({name: self.run.params[name] for name in self.network.trained_names})
+        return self.polished.share(self.network, self.run.params)
 
     @property
     def groups(self) -> Distinct:
