@@ -7,54 +7,48 @@ by at least g and moves by at most t within ker J(z), along the zeros. If 2δt �
 moves by at most a times what δ falls; so σ_min(J) stays above s − Λ(F + aD) at all nearest zeros.
 """
 
-from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from flint import arb  # pyright: ignore[reportAttributeAccessIssue]
 
-from wideproof_verify.arithmetic import Balls, above, arb, ball, norm, short, spectral_norm
-from wideproof_verify.bounds import Bounds
-from wideproof_verify.graphs import is_number, require
-from wideproof_verify.near import close
-from wideproof_verify.networks import Anchor
-from wideproof_verify.rows import Rows, grouped
+from wideproof_verify.arithmetic import above, balls, norm, short
+from wideproof_verify.certificate import Proof, theorem
+from wideproof_verify.eigenvalues import Symmetric
+from wideproof_verify.refusals import is_number, require
+from wideproof_verify.theorems.starts import counted, stochastic
 
-if TYPE_CHECKING:
-    from wideproof_verify.theorems import Proof
-
-SGD = (
-    "Stochastic gradient descent θ ← θ − {eta} · (sum over the batch of the gradients of ½ ‖f − y‖²), that is with the "
-    "step size {batch} · {eta} for the mean over a batch of {batch}, from every start within {d} of these weights"
-)
+NEAR = "s S rho radii lipschitz near b eta d"
+REPEATED = "distinct least_loss least_loss_at_most"
 
 
-def basin(p: "Proof") -> str:
+@theorem(f"{NEAR} a sigma rate epsilon steps", f"t normal {REPEATED}", start=True)
+def basin(p: Proof) -> str:
     """Theorem 4: gradient descent from every start within d, or from one stored start."""
-    c, k, (anchor, _, clash) = p.c, p.k, place(p)
+    c, k = p.c, p.k
+    place(p)
     require(len({"t", "normal"} & set(c.claims)) == (2 if c.begun else 0), "t and normal go with a stored start")
-    far, first = reach(p, anchor, c.begun) if c.begun else (k.d + k.near, 2 * k.d + k.near)
+    far, first = reach(p, c.begun) if c.begun else (k.d + k.near, 2 * k.d + k.near)
     contract(p, far, first, 2 - k.eta * k.b * k.b, arb(1), p.rises[0], arb(1))
-    begun = (
-        "the stored start" if c.begun else f"every start within {short(c.claims['d'], ROUND_FLOOR)} of these weights"
-    )
-    goal = "the least loss that any function of the inputs has" if clash else "zero loss"
-    return (
-        f"Gradient descent with step size {c.claims['eta']} from {begun} converges to {goal}: {ends(p, 'step', clash)}"
-    )
+    begun = "the stored start" if c.begun else f"every start within {within(p)} of these weights"
+    goal = "the least loss that any function of the inputs has" if p.rows.clash else "zero loss"
+    return f"Gradient descent with step size {c.claims['eta']} from {begun} converges to {goal}: {ends(p, 'step')}"
 
 
-def epochs(p: "Proof") -> str:
+@theorem(f"{NEAR} batch beta bend order a sigma rate epsilon steps", "partition", start=True)
+def epochs(p: Proof) -> str:
     """Theorem 5: every epoch uses every example once, in batches of a partition, or of any, in any order at all."""
-    c, k, (anchor, g, _) = p.c, p.k, place(p)
+    c, k = p.c, p.k
+    place(p)
     parts, fixed = partition(p), "partition" in c.claims
     far, first, radius = k.d + k.near, 2 * k.d + k.near, p.radii[0]
-    rises, sides = p.bounds.parts(radius, parts), blocks(g, anchor, parts)
-    sizes = np.array([side.sqrt() for side in np.diag(sides)])
-    least = np.array([rise.min(p.rises[0]) for rise in rises])
+    rises, sides = p.bounds.parts(radius, parts), blocks(p, parts)
+    sizes = balls([side.sqrt() for side in np.diag(sides)])
+    least = balls([rise.min(p.rises[0]) for rise in rises])
     p.need("bend", k.bend, "≥", "(Σ Λ_j²)^½", norm(least))
-    crossed = radius * (least[:, None] * sizes + sizes[:, None] * least) + radius * radius * np.outer(least, least)
-    across = sides + crossed
+    both = least[:, None] * sizes[None] + sizes[:, None] * least[None]
+    across = sides + radius * both + radius * radius * (least[:, None] * least[None])
     np.fill_diagonal(across, arb(0))
     p.need("order", k.order, "≥", "1 + eta (½ Σ T_ij²)^½", 1 + k.eta * norm(across) / arb(2).sqrt())
     if fixed:
@@ -70,15 +64,17 @@ def epochs(p: "Proof") -> str:
     how = "the stored batches" if fixed else f"batches of {most(p)}, chosen in any way"
     return (
         f"{started(p)} converges to zero loss, whatever the order of the batches, if every epoch uses every example "
-        f"once, in {how}: {ends(p, 'epoch', False)}"
+        f"once, in {how}: {ends(p, 'epoch')}"
     )
 
 
-def sampling(p: "Proof") -> str:
+@theorem(f"{NEAR} batch beta bend within mu u failure rate epsilon steps late", start=True)
+def sampling(p: Proof) -> str:
     """Theorem 6: every batch is drawn at random without replacement, independently of the past."""
-    c, k, (anchor, g, _) = p.c, p.k, place(p)
+    c, k = p.c, p.k
+    place(p)
     far, first, radius, rise = k.d + k.near, 2 * k.d + k.near, p.radii[0], p.rises[0]
-    c2, share = batched(p, anchor, g), arb(c.claims["batch"]) / p.n
+    c2, share = batched(p), arb(c.claims["batch"]) / p.n
     p.positive("mu", "u", "rate", "late", "epsilon")
     p.need("within", k.within, ">", "d + near", far)
     swell = k.within * (1 + k.eta * (k.bend * k.within) ** 2 / (4 * c2)).sqrt()
@@ -98,83 +94,84 @@ def sampling(p: "Proof") -> str:
     p.need("rate", k.rate, "≤", "1", 1)
     late = (k.b * far) ** 2 * (1 - k.rate) ** c.claims["steps"] / (2 * k.epsilon)
     p.need("late", k.late, "≥", "b² D² (1 − rate)^steps / (2 epsilon)", late)
+    p.need("failure + late", k.failure + k.late, "<", "1", 1)  # or nothing would be said
     chance, later, loss = (short(c.claims[name], ROUND_CEILING) for name in ("failure", "late", "epsilon"))
     end = short(c.claims["radii"][0], ROUND_CEILING)
     return (
         f"{started(p)}, each batch {c.claims['batch']} of the {len(c.x)} examples drawn at random without replacement "
         f"and independently of the others, stays within {end} of these weights for ever and "
-        f"converges to zero loss, with a probability of at least 1 - {chance}; and after {c.claims['steps']} "
-        f"steps the loss is at most {loss} with a probability of at least 1 - {chance} - {later}."
+        f"converges to zero loss, with a probability of at least 1 - {chance}; and after {counted(p)} "
+        f"the loss is at most {loss} with a probability of at least 1 - {chance} - {later}."
     )
 
 
-def orders(p: "Proof") -> str:
+@theorem(f"{NEAR} batch beta bend within steps")
+def orders(p: Proof) -> str:
     """Proposition 7: u = ‖θ − z‖² for one zero z grows by at most w u² in a step, so 1/u falls by at most w."""
-    c, k, (anchor, g, _) = p.c, p.k, place(p)
-    far, c2 = k.d + k.near, batched(p, anchor, g)
+    c, k = p.c, p.k
+    place(p)
+    far, c2 = k.d + k.near, batched(p)
     p.need("within", k.within, ">", "d + near", far)
     p.need("R", p.radii[0], "≥", "within + near", k.within + k.near)
     w = k.eta * k.bend * k.bend / (4 * c2)
     p.need("1/within²", 1 / (k.within * k.within), "≤", "1/D² − steps w", 1 / (far * far) - c.claims["steps"] * w)
     return (
         f"{started(p)} stays within {short(c.claims['radii'][0], ROUND_CEILING)} of these weights for "
-        f"{c.claims['steps']} steps, whatever batches of {most(p)} are taken, in any order and however often."
+        f"{counted(p)}, whatever batches of {most(p)} are taken, in any order and however often."
     )
 
 
-def place(p: "Proof") -> tuple[Anchor, Balls, bool]:
-    """The stored weights: ρ, s, S, Λ on one ball, b ≥ S + ΛR, a zero within `near`; returns JJᵀ too, and rows.clash."""
-    c, k, (anchor, g, _, rows) = p.c, p.k, ground(p)
-    require(c.theorem == "basin" or not rows.repeated, f"{c.theorem!r} is for inputs that are all different")
-    require(not p.lean or (c.theorem == "basin" and not c.begun), "there are too many rows for this theorem")
+def ground(p: Proof) -> None:
+    """The stored weights: ρ, S, s where it is claimed, and Λ on one ball."""
+    require(len(p.c.claims["radii"]) == 1, "there is one radius")
+    p.look()
+    p.stairs()
+    p.spectrum()
+    p.lipschitz()
+    p.need("rho", p.k.rho, "≥", "‖r‖", p.ops.norm(p.r))
+
+
+def place(p: Proof) -> None:
+    """The stored weights: ρ, s, S, Λ on one ball, b ≥ S + ΛR, a zero within `near`."""
+    c, k = p.c, p.k
+    ground(p)
+    require(c.theorem == "basin" or not p.rows.repeated, f"{c.theorem!r} is for inputs that are all different")
+    require(not p.anchor.lean or (c.theorem == "basin" and not c.begun), "there are too many rows for this theorem")
     p.need("2 Λ rho", 2 * p.rises[0] * k.rho, "<", "s²", k.s * k.s)
     p.need("near", k.near, "≥", "2 rho / s", 2 * k.rho / k.s)
     p.need("near", k.near, "≤", "R", p.radii[0])
     p.need("b", k.b, "≥", "S + Λ R", k.S + p.rises[0] * p.radii[0])
     p.need("d", k.d, "≥", "0", 0)
     p.positive("eta")
-    return anchor, g, rows.clash
 
 
-def ground(p: "Proof") -> tuple[Anchor, Balls, Balls, Rows]:
-    """The stored weights: ρ, S, s where it is claimed, and Λ on one ball; returns JJᵀ and the residual too."""
-    c, k, rows = p.c, p.k, grouped(p.c.x, p.c.targets)
-    require(len(c.claims["radii"]) == 1, "there is one radius")
-    p.least(rows)
-    anchor = Anchor(c.network, c.weights, c.x[rows.first], rows.counts, p.large).differentiate()
-    p.lean, p.bounds = anchor.lean, Bounds(anchor, c.sharp)
-    means = close(rows.means) if p.large else rows.means
-    p.stairs()
-    g = anchor.features() if anchor.lean else anchor.gram()
-    p.spectrum(g)
-    p.lipschitz()
-    r = anchor.weighted(anchor.outputs - means, 1)
-    p.need("rho", k.rho, "≥", "‖r‖", norm(r.ravel()))
-    return anchor, g, r, rows
-
-
-def reach(p: "Proof", anchor: Anchor, start: dict[str, np.ndarray]) -> tuple[arb, arb]:
+def reach(p: Proof, start: dict[str, np.ndarray]) -> tuple[arb, arb]:
     """D and F of the stored start: its nearest zero is not far from the stored weights, if θ − z̃ is nearly Jᵀw.
 
     With n, t the parts of x − z across and along the zeros, ‖z' − z‖(1 − Λ|n|/σ_z) ≤ 2|t| for every zero z' that is not
     farther from x than z.
     """
-    c, k, rise, given = p.c, p.k, p.rises[0], p.c.claims.get("normal")
+    c, k, ops, anchor, rise, given = p.c, p.k, p.ops, p.anchor, p.rises[0], p.c.claims.get("normal")
     right = isinstance(given, list) and len(given) == anchor.outputs.size and all(map(is_number, given))
     require(right, "normal is not a list with a number for each output")
-    w = anchor.lift(np.array(given, np.float64).reshape(anchor.outputs.shape))
+    w = ops.lift(np.array(given, np.float64).reshape(anchor.outputs.shape))
     pulled = anchor.differentiate(w).gradient(w)  # what is needed of J itself has been taken
-    gaps = [anchor.lift(start[name]) - anchor.lift(c.weights[name]) for name in c.network.trained]
-    rest = [gap - pulled[name] for gap, name in zip(gaps, c.network.trained, strict=True)]
-    p.need("d", k.d, "≥", "‖start − weights‖", norm(np.array([ball(norm(gap)) for gap in gaps])))
-    p.need("t", k.t, "≥", "‖start − weights − Jᵀ normal‖", norm(np.array([ball(norm(gap)) for gap in rest])))
+    gaps = {name: ops.lift(start[name]) - ops.lift(c.weights[name]) for name in c.network.trained}
+    p.need("d", k.d, "≥", "‖start − weights‖", lengths(p, gaps.values()))
+    rest = [gap - pulled[name] for name, gap in gaps.items()]
+    p.need("t", k.t, "≥", "‖start − weights − Jᵀ normal‖", lengths(p, rest))
     far, low = k.d + k.near, k.s - rise * k.near
     p.need("Λ (d + near)", rise * far, "<", "s − Λ near", low)
     along = k.t + k.near * (1 + rise * k.d / k.s)
     return far, k.near + 2 * along / (1 - rise * far / low)
 
 
-def contract(p: "Proof", far: arb, first: arb, c: arb, order: arb, bend: arb, swell: arb) -> None:
+def lengths(p: Proof, arrays: Any) -> Any:
+    """Return the norm of all arrays together."""
+    return norm(balls([p.ops.norm(a) for a in arrays]))
+
+
+def contract(p: Proof, far: arb, first: arb, c: arb, order: arb, bend: arb, swell: arb) -> None:
     """The macro-step: |v| ≥ (S − Λδ/2)δ/order, g = eta |v| (c|v| − bend δ² swell), t = eta bend δ √swell |v|."""
     k, radius, rise = p.k, p.radii[0], p.rises[0]
     p.positive("a", "sigma", "rate", "epsilon")
@@ -185,13 +182,8 @@ def contract(p: "Proof", far: arb, first: arb, c: arb, order: arb, bend: arb, sw
     p.need("κ = Λ D / (s − Λ F)", kappa, "<", "1", 1)
     pull = c * (1 - kappa / 2) / order - bend * far / low * swell
     p.need("w", pull, ">", "0", 0)
-    p.need(
-        "a",
-        k.a,
-        ">",
-        "2 Γ D √(1 + ω) / ((s − Λ F)(1 − κ) w)",
-        2 * bend * far * swell.sqrt() / (low * (1 - kappa) * pull),
-    )
+    slope = 2 * bend * far * swell.sqrt() / (low * (1 - kappa) * pull)
+    p.need("a", k.a, ">", "2 Γ D √(1 + ω) / ((s − Λ F)(1 − κ) w)", slope)
     p.need("sigma", k.sigma, "≤", "s − Λ (F + a D)", low - rise * k.a * far)
     p.need("R", radius, ">", "F + max(a, √(1 + ω)) D", first + k.a.max(swell.sqrt()) * far)
     square = 1 - k.eta * k.sigma * k.sigma * (1 - kappa / 2) / order * pull
@@ -201,7 +193,7 @@ def contract(p: "Proof", far: arb, first: arb, c: arb, order: arb, bend: arb, sw
     p.need("b D (1 − rate)^steps", final, "≤", "√(2 epsilon)", (2 * k.epsilon).sqrt())
 
 
-def partition(p: "Proof") -> list[np.ndarray]:
+def partition(p: Proof) -> list[np.ndarray]:
     """The examples of each batch: the stored partition, or every example alone where batches are free."""
     given, n, size = p.c.claims.get("partition"), len(p.c.x), p.c.claims["batch"]
     require(1 <= size <= n, f"a batch of {size} examples is not one of {n}")
@@ -215,14 +207,16 @@ def partition(p: "Proof") -> list[np.ndarray]:
     return parts
 
 
-def blocks(g: Balls, anchor: Anchor, parts: list[np.ndarray]) -> Balls:
+def blocks(p: Proof, parts: list[np.ndarray]) -> Any:
     """Bounds of ‖J_i J_jᵀ‖ at the stored weights, for every two batches; rows of JJᵀ are (output, example)."""
-    found = np.full((len(parts), len(parts)), arb(0))
-    rows = [np.add.outer(anchor.n * np.arange(len(anchor.outputs)), part).ravel() for part in parts]
+    found, many = balls(np.zeros((len(parts), len(parts)))), np.arange(len(p.anchor.outputs))
+    rows = [np.add.outer(p.anchor.n * many, part).ravel() for part in parts]
+    g, off = (p.g.mid, arb(p.g.off)) if isinstance(p.g, Symmetric) else (p.g, arb(0))
     for i, own in enumerate(rows):
         for j, other in enumerate(rows[: i + 1]):
-            block = g[np.ix_(own, other)]
-            found[i, j] = found[j, i] = arb(norm(block) if 1 in block.shape else spectral_norm(block))
+            block = p.ops.lift(g[np.ix_(own, other)])
+            size = p.ops.norm(block) if 1 in block.shape else p.ops.spectral_norm(block)
+            found[i, j] = found[j, i] = size + off
     return found
 
 
@@ -231,49 +225,50 @@ def heaviest(values: Any, count: int) -> arb:
     return sum((arb(v) for v in np.sort(above(values).astype(np.float64))[-count:]), arb(0))
 
 
-def crowd(p: "Proof", sides: Balls) -> arb:
+def crowd(p: Proof, sides: Any) -> arb:
     """Bound ‖J_B‖ at the stored weights for all batches: ‖J_B J_Bᵀ‖ is at most the largest sum of norms in a row."""
     sums = [heaviest(row, p.c.claims["batch"]) for row in sides]
     return max(sums, key=above).sqrt().min(p.k.S)
 
 
-def crowded(p: "Proof", rises: Balls) -> arb:
+def crowded(p: Proof, rises: Any) -> arb:
     """Bound Λ_B for all batches: Λ_B² is at most the sum of the Λ_i², and Λ_B at most Λ."""
-    return heaviest(np.array([rise * rise for rise in rises]), p.c.claims["batch"]).sqrt().min(p.rises[0])
+    return heaviest(rises * rises, p.c.claims["batch"]).sqrt().min(p.rises[0])
 
 
-def batched(p: "Proof", anchor: Anchor, g: Balls) -> arb:
+def batched(p: Proof) -> arb:
     """Check beta ≥ sup ‖J_B‖² and bend ≥ Λ_B for all batches of at most `batch` examples; returns 2 − eta beta."""
     k, parts = p.k, partition(p)
     rise = crowded(p, p.bounds.parts(p.radii[0], parts))
     p.need("bend", k.bend, "≥", "Λ_B", rise)
-    p.need("beta", k.beta, "≥", "sup ‖J_B‖²", (crowd(p, blocks(g, anchor, parts)) + p.radii[0] * rise) ** 2)
+    p.need("beta", k.beta, "≥", "sup ‖J_B‖²", (crowd(p, blocks(p, parts)) + p.radii[0] * rise) ** 2)
     p.need("2 − eta beta", 2 - k.eta * k.beta, ">", "0", 0)
     return 2 - k.eta * k.beta
 
 
-def started(p: "Proof") -> str:
+def within(p: Proof) -> str:
+    """How far starts may be, in words."""
+    return short(p.c.claims["d"], ROUND_FLOOR)
+
+
+def started(p: Proof) -> str:
     """The method and its starts, in words."""
-    claims = p.c.claims
-    return SGD.format(eta=claims["eta"], batch=claims["batch"], d=short(claims["d"], ROUND_FLOOR))
+    return f"{stochastic(p, p.c.claims['eta'])}, from every start within {within(p)} of these weights"
 
 
-def most(p: "Proof") -> str:
+def most(p: Proof) -> str:
     """How many examples a batch may have, in words."""
     size = p.c.claims["batch"]
     return f"at most {size} examples" if size > 1 else "one example"
 
 
-def ends(p: "Proof", unit: str, clash: bool) -> str:
+def ends(p: Proof, unit: str) -> str:
     """What is left of the distance and of the loss, in words."""
     claims = p.c.claims
     radius, rate = short(claims["radii"][0], ROUND_CEILING), short(claims["rate"], ROUND_FLOOR)
-    above_that = " more than that least loss" if clash else ""
+    extra = " more than that least loss" if p.rows.clash else ""
     return (
         f"each {unit} multiplies the distance to the nearest global minimum by at most 1 - {rate}, the weights stay "
-        f"within {radius} of the stored ones, and after {claims['steps']} {unit}s the loss is at most "
-        f"{short(claims['epsilon'], ROUND_CEILING)}{above_that}."
+        f"within {radius} of the stored ones, and after {counted(p, unit)} the loss is at most "
+        f"{short(claims['epsilon'], ROUND_CEILING)}{extra}."
     )
-
-
-THEOREMS: dict[str, Callable[[Any], str]] = {"basin": basin, "epochs": epochs, "sampling": sampling, "orders": orders}

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-U, V, TINY = 2.0**-53, 2.0**-100, 1e-280
+U, V, TINY = math.ldexp(1.0, -53), math.ldexp(1.0, -100), 1e-280
 Pair = tuple[np.ndarray, np.ndarray]
 
 
@@ -24,7 +24,7 @@ def two_sum(a: np.ndarray, b: np.ndarray) -> Pair:
 
 def split(a: np.ndarray) -> Pair:
     """Return two numbers of 26 bits whose sum is `a`."""
-    t = a * (2.0**27 + 1)
+    t = a * 134217729.0  # 2^27 + 1
     high = t - (t - a)
     return high, a - high
 
@@ -59,6 +59,11 @@ def multiply(a: np.ndarray, al: np.ndarray, b: np.ndarray, bl: np.ndarray) -> Pa
     return two_sum(p, e + (a * bl + al * b))
 
 
+def slice_bits(k: int) -> int:
+    """Return β such that k products of whole numbers up to 2^β add up to at most 2^53."""
+    return (53 - (k - 1).bit_length()) // 2 if k > 1 else 26
+
+
 def _cut(a: np.ndarray, low: np.ndarray | None, bits: int, count: int) -> tuple[list[np.ndarray], np.ndarray]:
     """Cut the rows into whole numbers: a + low = Σ_j part_j 2^(−j bits) scale, up to 0.51 of the last one's unit.
 
@@ -68,11 +73,11 @@ def _cut(a: np.ndarray, low: np.ndarray | None, bits: int, count: int) -> tuple[
     scale = np.ldexp(1.0, np.frexp(np.abs(a).max(axis=1, keepdims=True, initial=0.0))[1])
     rest, tail, parts = a / scale, None if low is None else low / scale, []
     while len(parts) < count and rest.any():
-        rest = rest * 2.0**bits
+        rest = np.ldexp(rest, bits)
         parts.append(np.rint(rest))
         rest = rest - parts[-1]
         if tail is not None:
-            rest, tail = two_sum(rest, tail * 2.0**bits)
+            rest, tail = two_sum(rest, np.ldexp(tail, bits))
     return parts, scale
 
 
@@ -88,9 +93,8 @@ def sliced(
     `low`, at most 1.1 n u M, and each of its at most n roundings in one order loses u times that; but orders after the
     first count 2^-β or less, and the first has one rounding: u times the last e and 2^-β of the former `low`.
     """
-    k = a.shape[1]
-    bits = (53 - math.ceil(math.log2(k))) // 2 if k > 1 else 26
-    n, step = math.ceil(104 / bits), 2.0**-bits
+    k, bits = a.shape[1], slice_bits(a.shape[1])
+    n, step = -(-104 // bits), math.ldexp(1.0, -bits)
     (parts, left), (others, right) = _cut(a, al, bits, n), _cut(b, bl, bits, n)
     high, low = np.zeros((len(a), len(b))), np.zeros((len(a), len(b)))
     for order in reversed(range(n)):
@@ -99,7 +103,7 @@ def sliced(
             high, e = two_sum(high, parts[i] @ others[order - i].T)
             low += e
     high, low = two_sum(high, low)
-    rest = k * (1.2 + 0.27 * n) * (step**n + 3 * n * n * step * U * U)
+    rest = k * (1.2 + 0.27 * n) * (math.ldexp(1.0, -n * bits) + 3 * n * n * step * U * U)
     unit = left * right[:, 0]
     rad = (V * np.abs(high) * (step * step) + rest) * unit * (1 + 8 * U) + TINY
     return high * (step * step) * unit, low * (step * step) * unit, rad

@@ -19,85 +19,42 @@ where Z Zᵀ is half of [max_i Z_i, Z].
 """
 
 from itertools import product as pairs
+from typing import Any
 
 import numpy as np
+from flint import arb  # pyright: ignore[reportAttributeAccessIssue]
 
-from wideproof_verify.activations import ACTIVATIONS
-from wideproof_verify.arithmetic import (
-    Balls,
-    arb,
-    balls,
-    larger,
-    longest,
-    middle,
-    norm,
-    product,
-    root,
-    smaller,
-    spectral_norm,
-)
-from wideproof_verify.graphs import Phi, Term
-from wideproof_verify.networks import Anchor, read
+from wideproof_verify.arithmetic import Array, above, balls, larger, norm, root, smaller
+from wideproof_verify.functions import ACTIVATIONS
+from wideproof_verify.graphs import Term
+from wideproof_verify.passes import Anchor
+from wideproof_verify.refusals import check
 
 
-def _pair(a: Balls, b: Balls) -> Balls:
+def pair(a: Any, b: Any) -> Any:
+    """Return [a, b]; further axes run along."""
     return a[:, None] * b[None, :] + b[:, None] * a[None, :]
 
 
-def _most(arrays: list[Balls]) -> list[Balls]:
+def _most(arrays: list[Any]) -> list[Any]:
     return [larger.reduce(a, axis=-1, keepdims=True) for a in arrays]
 
 
-def _spectral(a: Balls) -> Balls:
-    """Return the norm of every matrix a[:, i]."""
-    return norm(a, axis=(0, 2)) if a.shape[2] == 1 else np.array([spectral_norm(b) for b in a.swapaxes(0, 1)])
-
-
-def _perron(q: Balls) -> Balls:
+def _perron(q: Any) -> Any:
     """Bound the norm of every matrix q[:, i], symmetric and without negative entries: max_k (Qv)_k / v_k, any v > 0."""
-    top = np.abs(np.linalg.eigh(middle(q).swapaxes(0, 1))[1][:, :, -1]) + 1e-12
-    found = [(q * v).sum(axis=2) / v.T for v in (balls(top), balls(np.ones(top.shape)))]
+    top = np.abs(np.linalg.eigh(np.asarray(q.astype(np.float64)).swapaxes(0, 1))[1][:, :, -1]) + 1e-12
+    found = [(q * v[None]).sum(axis=2) / v.T for v in (balls(top), balls(np.ones(top.shape)))]
     return smaller(*(larger.reduce(bound, axis=0) for bound in found))
-
-
-def kappa(phi: Phi) -> arb:
-    """Return κ ≥ ‖φ‖: windows repeat a position at most `overlap` times, averages divide by their size."""
-    if not phi.size:
-        return arb(0 if phi.kind == "ones" else 1)
-    return (arb(phi.overlap) / (phi.count if phi.kind == "average" else 1)).sqrt()
-
-
-def operator_norm(weight: np.ndarray | None, phi: Phi) -> arb:
-    """Bound ‖x ↦ Mφ(x)‖: ‖M‖ κ, or less for windows."""
-    if weight is not None and phi.kind == "patches" and phi.count > 1:
-        return _circle(weight, phi)
-    return kappa(phi) * (1 if weight is None else spectral_norm(weight))
-
-
-def _circle(weight: np.ndarray, phi: Phi) -> arb:
-    """Bound the norm of a convolution.
-
-    It is a corner of the convolution on a torus whose sides P are long enough that no window reaches round it, with the
-    blocks Σ_o M_o e^{2πi(k·o/P)}.
-    """
-    sides = zip(phi.positions, phi.size, phi.padding, strict=True)
-    torus, found = [p + max(*pad, sum(pad) - q + 1) for p, q, pad in sides], []
-    pieces, places = balls(weight.reshape(len(weight), -1, phi.count)), list(pairs(*map(range, phi.size)))
-    for k in pairs(range(torus[0] // 2 + 1), *map(range, torus[1:])):
-        turns = [sum((arb(2 * f * i) / p for f, i, p in zip(k, o, torus, strict=True)), arb(0)) for o in places]
-        s, c = np.moveaxis(pieces @ np.array([turn.sin_cos_pi() for turn in turns]), 2, 0)
-        found.append(spectral_norm(np.block([[c, -s], [s, c]])))  # the norm of c + is; −k is the conjugate of k
-    return larger.reduce(found)
 
 
 class Bounds:
     """Norms at the stored weights, taken once; `lipschitz` and `sign` then cost little for each radius."""
 
     def __init__(self, anchor: Anchor, sharp: bool):
-        self.anchor, net = anchor, anchor.network
+        self.anchor, self.ops, net = anchor, anchor.ops, anchor.network
         self.net, units = net, balls(np.eye(len(net.trained)))
         self.unit = {name: units[:, k, None] for k, name in enumerate(net.trained)}
-        constants = [ACTIVATIONS[node.activation][1]() for node in net.nodes]
+        constants = [ACTIVATIONS[node.activation].constants() for node in net.nodes]
         self.first, self.second = ([arb(pair[i]) for pair in constants] for i in (0, 1))
         known: dict = {}
         self.omega = {(k, t): self._operator(t, known) for k, t in net.terms()}
@@ -105,29 +62,35 @@ class Bounds:
         for t in {t for _, t in net.terms() if t.weight in self.unit}:
             if (t.value, t.phi) not in self.each:
                 phi = anchor.gathered(t)
-                self.each[t.value, t.phi] = _spectral(phi)
-                self.batch[t.value, t.phi] = _spectral(anchor.weighted(phi, 1).reshape(len(phi), 1, -1))
+                self.each[t.value, t.phi] = self._spectral(phi)
+                self.batch[t.value, t.phi] = self._spectral(anchor.weighted(phi, 1).reshape(len(phi), 1, -1))
         every = np.full(anchor.n, arb(1))  # what all examples share is kept once
-        self.beta2 = [norm(b, axis=(0, 1, 3)) * every for b in anchor.backs]
-        self.beta_max = [longest(b, 1, (0, 2)) * every for b in anchor.backs]
+        self.beta2 = [self.ops.norm(b, (0, 1, 3)) * every for b in anchor.backs]
+        self.beta_max = [self.ops.most(b, (0, 2), 1) * every for b in anchor.backs]
         self.gamma = [self._gain(k) for k in range(len(net.nodes))]
-        self.slope = [longest(s, -1, (0, 2)) for s in anchor.slopes]
+        self.slope = [self.ops.most(s, (0, 2)) for s in anchor.slopes]
         self.views = (self.each, self.slope), (self.batch, _most(self.slope))
         self.ways = [[self.sweep(*view, arb(0)) for view in self.views], *([self._tangents()] if sharp else [])]
 
-    def _gain(self, k: int) -> Balls:
+    def _spectral(self, a: Array) -> Any:
+        """Return the norm of every matrix a[:, i]."""
+        if a.shape[2] == 1:
+            return self.ops.norm(a, (0, 2))
+        return balls(np.array([self.ops.spectral_norm(b) for b in a.swapaxes(0, 1)], dtype=object))
+
+    def _gain(self, k: int) -> Any:
         """Return γ, or the Frobenius norms of g where it is too large to be kept."""
         if self.anchor.lean:
             return self.anchor.gain(k)
         g = self.anchor.gains[k].transpose(0, 2, 1, 3)
-        return _spectral(g.reshape(len(g), self.anchor.n, -1))
+        return self._spectral(g.reshape(len(g), self.anchor.n, -1))
 
     def steepest(self, read_out: arb) -> arb:
         """Bound ‖J‖: of one array ‖J_w‖ ≤ Σ_uses s max_i γ_i ‖φ‖, `read_out` is ‖JJᵀ‖ of the read-out."""
         net, total = self.net, read_out
         if net.bias in self.unit:
-            total = total + (self.anchor.roots * self.anchor.roots).sum()
-        for name in (name for name in net.trained if name not in (net.read_out, net.bias)):
+            total = total + arb(float(self.anchor.counts.sum()))
+        for name in net.hidden:
             parts = [
                 arb(net.nodes[k].scale) * larger.reduce(self.gamma[k]) * self.batch[t.value, t.phi][0]
                 for k, t in net.uses(name)
@@ -139,23 +102,24 @@ class Bounds:
         """Bound ω, once for each weight and map."""
         at = term.weight, term.phi
         if at not in known:
-            known[at] = operator_norm(None if term.weight is None else self.anchor.floats[term.weight], term.phi)
+            known[at] = term.phi.norm(None if term.weight is None else self.anchor.floats[term.weight], self.ops)
         return known[at]
 
-    def _push(self, i: int, name: str, count: int) -> tuple[list[Balls], list[Balls]]:
+    def _push(self, i: int, name: str, count: int) -> tuple[list[Array], list[Array]]:
         """Return ∂z, ∂x by what the `count` columns of φ add to z: (features, units × count, positions), example i."""
         anchor, net, at, zs, xs = self.anchor, self.net, 0, [], [0] * self.net.inputs
         for k, node in enumerate(net.nodes):
             units, places = anchor.slopes[k][:, i].shape
-            z = np.full((units, len(anchor.floats[name]) * count, places), arb(0))
+            z = self.ops.zeros((units, len(anchor.floats[name]) * count, places))
             for t in node.terms:
                 if t.value >= net.inputs and t.moves:
-                    z = z + anchor.apply(t.weight, read(xs[t.value], t.phi))
+                    z = z + anchor.apply(t.weight, t.phi.gather(xs[t.value], self.ops))
                 if t.weight == name:
                     own = np.eye(units)[:, :, None, None] * np.eye(count)[:, at : at + places]
-                    z, at = z + balls(own).reshape(z.shape), at + places
+                    z, at = z + self.ops.lift(own.reshape(z.shape)), at + places
             zs.append(z)
-            xs.append(arb(node.scale) * anchor.slopes[k][:, i, None] * z + (0 if node.skip is None else xs[node.skip]))
+            x = arb(node.scale) * (anchor.slopes[k][:, i, None] * z)
+            xs.append(x if node.skip is None else x + xs[node.skip])
         return zs, xs[net.inputs :]
 
     def _tangents(self) -> list[tuple]:
@@ -163,41 +127,43 @@ class Bounds:
 
         U ↦ δz is A vec(U φ), φ all columns that U multiplies: ‖A (φᵀφ ⊗ I) Aᵀ‖^½, and for all examples max_i ‖A_i‖ ‖φ‖.
         """
-        net, shape = self.net, (2, len(self.net.nodes), len(self.unit), self.anchor.n)
-        size, gain, far = np.full(shape, arb(0)), np.full(shape, arb(0)), np.full((shape[2], 1), arb(0))
+        net, ops, shape = self.net, self.ops, (2, len(self.net.nodes), len(self.unit), self.anchor.n)
+        size, gain, far = (balls(np.zeros(s)) for s in (shape, shape, (shape[2], 1)))
         for (w, name), i in pairs(enumerate(net.trained), range(shape[3])):
             if not (uses := [t for _, t in net.uses(name)]):
                 continue
             phi = np.concatenate([self.anchor.gathered(t)[:, i] for t in uses], axis=1)
-            reach = [self.batch[t.value, t.phi] for t in uses]
-            far[w], moved = norm(np.concatenate(reach)), self._push(i, name, len(phi.T))
+            count, length = phi.shape[1], ops.norm(phi)
+            far[w] = norm(np.concatenate([self.batch[t.value, t.phi] for t in uses]))
+            moved, inner = self._push(i, name, count), ops.product(phi.T, phi)
             for at in pairs([0, 1], range(shape[1]), [w], [i]):
                 if at[0] == 0 and self.second[at[1]].is_zero():
                     continue
                 block = moved[at[0]][at[1]]
                 wide = block.swapaxes(1, 2).reshape(-1, block.shape[1])
-                mixed = product(wide.reshape(-1, len(phi.T)), product(phi.T, phi)).reshape(wide.shape)
-                gain[at] = spectral_norm(wide)
-                size[at] = gain[at] * norm(phi) if len(phi.T) == 1 else spectral_norm(product(mixed, wide.T)).sqrt()
+                gain[at] = ops.spectral_norm(wide)
+                mixed = ops.product(wide.reshape(-1, count), inner).reshape(wide.shape)
+                size[at] = gain[at] * length if count == 1 else ops.spectral_norm(ops.product(mixed, wide.T)).sqrt()
         every = norm(self.anchor.weighted(size, 3), axis=3)[..., None]
-        whole = smaller(larger.reduce(gain, axis=3, keepdims=True) * far, every)
+        whole = smaller(larger.reduce(gain, axis=3, keepdims=True) * far[None, None], every)
         return [(z, [0] * net.inputs + list(x)) for z, x in (size, whole)]
 
-    def sweep(self, sizes: dict, slope: list[Balls], radius: arb) -> tuple[list[Balls], list[Balls]]:
+    def sweep(self, sizes: dict, slope: list[Any], radius: arb) -> tuple[list[Any], list[Any]]:
         """Return ζ, τ by the norms of the matrices (radius 0, slope d), or ZP, TP (slope L1); τ, TP of inputs are 0."""
-        speeds, paths = [], [np.full((len(self.unit), slope[0].size), arb(0))] * self.net.inputs
+        speeds, paths = [], [balls(np.zeros((len(self.unit), slope[0].size)))] * self.net.inputs
         for k, (node, steep) in enumerate(zip(self.net.nodes, slope, strict=True)):
             speed = paths[0]
             for t in node.terms:
                 speed = speed + self.omega[k, t] * paths[t.value]
                 if t.weight in self.unit:
-                    size = sizes[t.value, t.phi] + kappa(t.phi) * radius * norm(paths[t.value], axis=0)
-                    speed = speed + self.unit[t.weight] * size
-            paths.append(arb(node.scale) * steep * speed + (0 if node.skip is None else paths[node.skip]))
+                    size = sizes[t.value, t.phi] + t.phi.kappa * radius * norm(paths[t.value], axis=0)
+                    speed = speed + self.unit[t.weight] * size[None]
+            path = arb(node.scale) * (steep[None] * speed)
+            paths.append(path if node.skip is None else path + paths[node.skip])
             speeds.append(speed)
         return speeds, paths
 
-    def tangent(self, radius: arb, near: list, bends: list, sharp: int, view: int) -> tuple[list[Balls], list[Balls]]:
+    def tangent(self, radius: arb, near: list, bends: list, sharp: int, view: int) -> tuple[list[Any], list[Any]]:
         """Return Z, T; `near` are ZP, TP, `bends` is D, `view` is 0 for every example, 1 for all together."""
         (_, moved), (_, slope), at = near[view], self.views[view], self.ways[sharp][view]
         speeds, paths, changes = [], moved[: self.net.inputs], moved[: self.net.inputs]
@@ -206,28 +172,31 @@ class Bounds:
             for t in node.terms:
                 off = off + self.omega[k, t] * changes[t.value]
                 if t.weight in self.unit:
-                    own = paths[t.value] + self.unit[t.weight] * norm(moved[t.value], axis=0)
-                    off = off + kappa(t.phi) * radius * own
+                    own = paths[t.value] + self.unit[t.weight] * norm(moved[t.value], axis=0)[None]
+                    off = off + t.phi.kappa * radius * own
             speeds.append(at[0][k] + off)
             bend = bends[k] if sharp else smaller(bends[k], self.first[k] - slope[k])
-            change = arb(node.scale) * (slope[k] * off + bend * speeds[k])
-            changes.append(change + (0 if node.skip is None else changes[node.skip]))
+            change = arb(node.scale) * (slope[k][None] * off + bend[None] * speeds[k])
+            changes.append(change if node.skip is None else change + changes[node.skip])
             paths.append(at[1][len(paths)] + changes[-1])
         return speeds, paths
 
-    def ball(self, radius: arb) -> list[tuple[list[Balls], list[Balls]]]:
+    def ball(self, radius: arb) -> list[tuple[list[Any], list[Any]]]:
         """Return ZP, TP of every example, and of all together."""
         flat = [[most + 0 * d for most, d in zip(self.first, slope, strict=True)] for _, slope in self.views]
         return [self.sweep(sizes, steep, radius) for (sizes, _), steep in zip(self.views, flat, strict=True)]
 
-    def back(self, radius: arb, shifts: list[Balls]) -> tuple[list[Balls], list[Balls]]:
+    def back(self, radius: arb, shifts: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return NB∞ and NG of every node."""
-        net, count, one = self.net, len(self.net.nodes), np.full(self.anchor.n, arb(1))
-        longest, gains, change = [arb(0)] * count, [arb(0)] * count, [0 * shift for shift in shifts]
+        net, count, change = self.net, len(self.net.nodes), [0 * shift for shift in shifts]
+        longest: list[Any] = [arb(0)] * count
+        gains: list[Any] = [arb(0)] * count
         for site in net.sites if net.read_out in self.unit else ():
-            change[site - net.inputs] = self.unit[net.read_out] * one
+            change[site - net.inputs] = change[site - net.inputs] + np.broadcast_to(
+                self.unit[net.read_out], change[site - net.inputs].shape
+            )
         for k in reversed(range(count)):
-            gain = self.second[k] * self.beta_max[k] * shifts[k] + self.first[k] * change[k]
+            gain = self.second[k] * (self.beta_max[k][None] * shifts[k]) + self.first[k] * change[k]
             far = radius * norm(change[k], axis=0)
             size, longest[k] = self.beta2[k] + far, self.beta_max[k] + far
             gains[k] = smaller(self.first[k] * size, self.gamma[k] + radius * norm(gain, axis=0))
@@ -236,25 +205,30 @@ class Bounds:
                 change[skip - net.inputs] = change[skip - net.inputs] + change[k]
             for t in net.nodes[k].terms:
                 if t.value >= net.inputs:
-                    own = self.unit[t.weight] * kappa(t.phi) * gains[k] if t.weight in self.unit else 0
-                    own = arb(net.nodes[k].scale) * (self.omega[k, t] * gain + own)
-                    change[t.value - net.inputs] = change[t.value - net.inputs] + own
+                    own = self.omega[k, t] * gain
+                    if t.weight in self.unit:
+                        own = own + self.unit[t.weight] * (t.phi.kappa * gains[k])[None]
+                    change[t.value - net.inputs] = change[t.value - net.inputs] + arb(net.nodes[k].scale) * own
         return longest, gains
 
-    def form(self, longest: list, gains: list, widest: list, speeds: list, paths: list) -> Balls:
+    def form(self, longest: list, gains: list, widest: list, speeds: list, paths: list) -> Any:
         """Return Q, the matrices q[:, i]; `widest` is Z again, or max_i Z_i for all examples together."""
-        net, one, q = self.net, np.full(paths[0].shape[1], arb(1)), np.zeros((1, 1, 1))
+        net, one = self.net, balls(np.ones((1, paths[0].shape[1])))
+        q: Any = 0
         for k, node in enumerate(net.nodes):
-            q = q + arb(node.scale) * self.second[k] / 2 * longest[k] * _pair(widest[k], speeds[k])
+            half = arb(node.scale) * self.second[k] / 2
+            q = half * (longest[k][None, None] * pair(widest[k], speeds[k])) + q
             for t in node.terms:
                 if t.weight in self.unit:
-                    q = q + arb(node.scale) * kappa(t.phi) * gains[k] * _pair(self.unit[t.weight] * one, paths[t.value])
+                    own = pair(self.unit[t.weight] * one, paths[t.value])
+                    q = arb(node.scale) * t.phi.kappa * (gains[k][None, None] * own) + q
         if net.read_out in self.unit:
-            q = q + _pair(self.unit[net.read_out] * one, root(sum(paths[v] * paths[v] for v in net.sites)))
+            q = pair(self.unit[net.read_out] * one, root(sum(paths[v] * paths[v] for v in net.sites))) + q
         return q.swapaxes(1, 2)
 
-    def forms(self, radius: arb) -> list[tuple[Balls, Balls]]:
+    def forms(self, radius: arb) -> list[tuple[Any, Any]]:
         """Return Q of every example and Q of all of them together, once for each way to ζ and τ."""
+        check()
         near, found = self.ball(radius), []
         bends = [most * radius * norm(shift, axis=0) for most, shift in zip(self.second, near[0][0], strict=True)]
         longest, gains = self.back(radius, near[0][0])
@@ -273,13 +247,13 @@ class Bounds:
             found += [norm(weighted(_perron(q), 0)), *_perron(together), *_perron(p)]
         return smaller.reduce(found)
 
-    def parts(self, radius: arb, parts: list[np.ndarray]) -> Balls:
+    def parts(self, radius: arb, parts: list[np.ndarray]) -> Any:
         """Return Λ(R) of some examples alone, for each part."""
         found = []
         for q, _ in self.forms(radius):
             each = _perron(q)
             found.append([norm(each[i]).min(_perron(norm(q[:, i], axis=1)[:, None])[0]) for i in parts])
-        return smaller.reduce(np.array(found), axis=0)
+        return smaller.reduce(np.array(found, dtype=object), axis=0)
 
     def sign(self, radius: arb) -> tuple[bool | None, arb, arb]:
         r"""Check |z_{k,j}| > R |Σ_t [trained] N_src e(w) + ‖row j of M‖ TP_src| for all units and examples.
@@ -290,16 +264,20 @@ class Bounds:
         for z, node in zip(self.anchor.pre, self.net.nodes, strict=True):
             if z is None:
                 continue
-            vector: Balls = 0
-            for t in node.terms:
-                rows = balls(np.eye(len(z)) if t.weight is None else self.anchor.floats[t.weight])
-                once = kappa(t.phi).min(arb(1))  # one position reads no entry twice
-                vector = vector + once * norm(rows, axis=1)[:, None, None] * moved[t.value]
-                if t.weight in self.unit:
-                    far = self.each[t.value, t.phi] + kappa(t.phi) * radius * norm(moved[t.value], axis=0)
-                    vector = vector + self.unit[t.weight] * far
-            limits = np.broadcast_to((radius * norm(vector, axis=1))[:, :, None], z.shape)
-            for size, limit in zip(abs(z).ravel(), limits.ravel(), strict=True):
+            limits = radius * norm(sum(self._reach(t, len(z), moved, radius) for t in node.terms), axis=1)
+            limits = np.broadcast_to(limits[:, :, None], z.shape)
+            open_, _ = self.ops.sides(z, above(limits).astype(np.float64))
+            for size, limit in zip(abs(self.ops.balls(z[open_])), limits[open_], strict=True):
                 if not (size > limit or limit.is_zero()):
                     return False if size <= limit else None, size, limit
         return True, arb(1), arb(0)
+
+    def _reach(self, t: Term, units: int, moved: list[Any], radius: arb) -> Any:
+        """Return how far a term takes the z of every unit, by each trained array and for each example."""
+        rows = np.ones(units) if t.weight is None else self.ops.norm(self.anchor.matrices[t.weight], 1)
+        once = t.phi.kappa.min(arb(1))  # one position reads no entry twice
+        found = once * (balls(rows)[:, None, None] * moved[t.value][None])
+        if t.weight in self.unit:
+            far = self.each[t.value, t.phi] + t.phi.kappa * radius * norm(moved[t.value], axis=0)
+            found = found + np.broadcast_to((self.unit[t.weight] * far[None])[None], found.shape)
+        return found

@@ -9,34 +9,33 @@ or more if eta ell ≤ 1 − β, and √(2E) ≤ (‖Δ⁺‖ + c‖Δ‖)/(sigm
 Adding up, Σ‖Δ‖ ≤ 2ρ(1 + c)/((1 − β) sigma); and E⁺ ≤ (1 − c − e)E + cE⁻ with e = (1 − β) eta sigma²/(1 + c).
 """
 
-from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wideproof_verify.arithmetic import Balls, ball, norm, short
-from wideproof_verify.basins import ground
+from wideproof_verify.arithmetic import short
+from wideproof_verify.certificate import Proof, theorem
+from wideproof_verify.theorems.basins import REPEATED, ground, lengths
+from wideproof_verify.theorems.starts import counted
 
-if TYPE_CHECKING:
-    from wideproof_verify.theorems import Proof
 
-
-def ridge(p: "Proof") -> str:
+@theorem("S rho radii lipschitz decay gamma mu ell eta rate epsilon steps", f"reach {REPEATED}")
+def ridge(p: Proof) -> str:
     """Theorem 10: gradient descent on the loss with weight decay, from every start in the ball."""
-    c, k, (anchor, _, r, _) = p.c, p.k, ground(p)
-    radius, rise = p.radii[0], p.rises[0]
+    c, k = p.c, p.k
+    ground(p)
+    anchor, radius, rise = p.anchor, p.radii[0], p.rises[0]
     p.positive("decay", "mu", "eta", "rate", "epsilon")
     bend = rise * (k.rho + k.S * radius + rise * radius * radius / 2)
     p.need("mu", k.mu, "≤", "decay − Λ (rho + S R + Λ R²/2)", k.decay - bend)
     p.need(
         "ell", k.ell, "≥", "(S + Λ R)² + decay + Λ (rho + S R + Λ R²/2)", (k.S + rise * radius) ** 2 + k.decay + bend
     )
-    anchor.lean, seeds = False, anchor.weighted(r, 1)  # what is needed of J itself has been taken
+    anchor.lean, seeds = False, anchor.weighted(p.r, 1)  # what is needed of J itself has been taken
     gradient = anchor.differentiate(seeds).gradient(seeds)
     centre = c.centre or {name: np.zeros_like(c.weights[name]) for name in c.network.trained}
-    gaps = {name: anchor.lift(c.weights[name]) - anchor.lift(centre[name]) for name in c.network.trained}
-    whole = norms([gradient[name] + k.decay * gap for name, gap in gaps.items()])
+    gaps = {name: p.ops.lift(c.weights[name]) - p.ops.lift(centre[name]) for name in c.network.trained}
+    whole = lengths(p, [gradient[name] + k.decay * gap for name, gap in gaps.items()])
     p.need("gamma", k.gamma, "≥", "‖Jᵀr + decay (θ − centre)‖", whole)
     p.need("rate", k.rate, "≤", "eta mu", k.eta * k.mu)
     p.need("rate", k.rate, "≤", "2 − eta ell", 2 - k.eta * k.ell)
@@ -45,7 +44,7 @@ def ridge(p: "Proof") -> str:
     p.need("ell (R + gamma/mu)² (1 − rate)^(2 steps) / 2", k.ell * left * left / 2, "≤", "epsilon", k.epsilon)
     what = "the only stationary point within that distance, where the regularized loss is least within it"
     if "reach" in c.claims:
-        size = norms(gaps.values())
+        size = lengths(p, gaps.values())
         all_ = size + ((k.rho * k.rho + k.decay * size * size) / k.decay).sqrt()
         p.need("reach", k.reach, "≥", "‖θ − centre‖ + √(2 L / decay)", all_)
         p.need("reach", k.reach, "≤", "R", radius)
@@ -58,14 +57,16 @@ def ridge(p: "Proof") -> str:
         f"Gradient descent with step size {c.claims['eta']} on the loss plus {decay}, from every start within {far} of "
         f"these weights, converges to {what}; it lies within {near} of these weights. Each step multiplies the "
         f"distance to it by at most 1 - {short(c.claims['rate'], ROUND_FLOOR)}, the weights stay within {most} of "
-        f"these, and after {c.claims['steps']} steps the regularized loss is at most "
+        f"these, and after {counted(p)} the regularized loss is at most "
         f"{short(c.claims['epsilon'], ROUND_CEILING)} more than its value there."
     )
 
 
-def momentum(p: "Proof") -> str:
+@theorem("s S rho radii lipschitz momentum sigma ell eta rate epsilon steps", REPEATED)
+def momentum(p: Proof) -> str:
     """Theorem 9: gradient descent with momentum, started at the stored weights without a velocity."""
-    c, k, (_, _, _, rows) = p.c, p.k, ground(p)
+    c, k = p.c, p.k
+    ground(p)
     radius, rise, beta = p.radii[0], p.rises[0], p.k.momentum
     p.positive("sigma", "eta", "rate", "epsilon")
     p.need("momentum", beta, "≥", "0", 0)
@@ -81,21 +82,13 @@ def momentum(p: "Proof") -> str:
     p.need("e − (1 + c + e) rate + rate²", gain - (1 + drag + gain) * k.rate + k.rate * k.rate, "≥", "0", 0)
     most = (1 + drag / (1 - k.rate)) * (1 - k.rate) ** c.claims["steps"] * k.rho * k.rho / 2
     p.need("(1 + c/(1 − rate)) (1 − rate)^steps rho²/2", most, "≤", "epsilon", k.epsilon)
-    first, extra = float((1 + drag / (1 - k.rate)).upper()), " more than that least loss" if rows.clash else ""
-    goal = "the least loss that any function of the inputs has" if rows.clash else "zero loss"
+    first, extra = float((1 + drag / (1 - k.rate)).upper()), " more than that least loss" if p.rows.clash else ""
+    goal = "the least loss that any function of the inputs has" if p.rows.clash else "zero loss"
     how, rate = f"momentum {c.claims['momentum']} and step size {c.claims['eta']}", short(c.claims["rate"], ROUND_FLOOR)
     end, loss = (short(value, ROUND_CEILING) for value in (c.claims["radii"][0], c.claims["epsilon"]))
     return (
         f"Gradient descent with {how} (Δ ← momentum Δ − step size ∇L, θ ← θ + Δ) from these weights with Δ = 0 "
         f"converges to {goal}: after k steps what the loss is above that is at most {short(first, ROUND_CEILING)} "
         f"(1 - {rate})^k times what it was at first, the weights move by less than {end}, and after "
-        f"{c.claims['steps']} steps the loss is at most {loss}{extra}."
+        f"{counted(p)} the loss is at most {loss}{extra}."
     )
-
-
-def norms(arrays: Any) -> Balls:
-    """Return the norm of all arrays together."""
-    return norm(np.array([ball(norm(a)) for a in arrays]))
-
-
-THEOREMS: dict[str, Callable[[Any], str]] = {"ridge": ridge, "momentum": momentum}
