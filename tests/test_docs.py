@@ -191,6 +191,30 @@ def test_tables_list_everything_there_is():
         assert [name for name in names if f"`{name}" not in text] == [], page
 
 
+def test_the_format_of_certificates_has_every_claim_of_the_verifier():
+    from wideproof_verify.activations import ACTIVATIONS
+    from wideproof_verify.graphs import FIELDS, KINDS
+    from wideproof_verify.losses import LOSSES
+    from wideproof_verify.reading import CLAIMS, KEYS, TYPES
+
+    text = (ROOT / "docs" / "reference" / "certificate-format.md").read_text(encoding="utf-8")
+    words = {int: "integer", list: "array", dict: "object", str: "string"}
+    found = {}
+    for part in re.split(r"^### ", text, flags=re.MULTILINE):
+        if name := re.match(r"`(\w+)`\n", part):
+            found[name[1]] = set(re.findall(r"^\| `(\w+)` \| (needed|optional) \| (\w+)", part, re.MULTILINE))
+    assert found == {
+        theorem: {
+            (claim, how, words.get(TYPES.get(claim), "number"))
+            for how, claims in zip(("needed", "optional"), names, strict=True)
+            for claim in claims.split()
+        }
+        for theorem, names in CLAIMS.items()
+    }
+    rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    assert {*KEYS.split(), "start", *FIELDS, *KINDS, *ACTIVATIONS, *LOSSES, "squared"} <= rows
+
+
 def test_activation_table_has_the_constants_of_the_code():
     from wideproof.networks import ACTIVATIONS
 

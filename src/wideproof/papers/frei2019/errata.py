@@ -65,25 +65,6 @@ def steps_in_corollary_3_7(lab: AnyLab) -> Decision:
     )
 
 
-@erratum(
-    "A.3, m*", "width of order max(d, ε^-14)", "the factor d of Lemma B.4 is lost: d³ε^4 for large d", "corollary_3_7"
-)
-def dimension_in_corollary_3_7(lab: AnyLab) -> Decision:
-    """Solve m = τ^(-4/3) d log(m/τδ) with τ from eq. (11), for large d at fixed ε."""
-    dimensions, error, delta = np.logspace(6, 12, 7), 0.3, 0.1
-    needed = []
-    for d in dimensions:
-        width = d
-        for _ in range(400):
-            radius = 1 / (error * np.sqrt(width))
-            width = np.sqrt(width * radius ** (-4 / 3) * d * np.log(width / (radius * delta)))
-        needed.append(width)
-    return Decision(
-        scales("width that Lemma B.4 needs", "d", dimensions, needed, 1.0),
-        scales("width that Lemma B.4 needs (allowance 0.3 for log^3 m)", "d", dimensions, needed, 3.0, allowance=0.3),
-    )
-
-
 @erratum("B.3, before eq. (33)", "C_3 τ < 134^(-1/2) - 1/16", "C_3 τ < γ (134^(-1/2) - 1/16)", "eq_33")
 def premise_of_eq_33(lab: AnyLab) -> Decision:
     """Take C_3 τ at 0.99 of its limit and compare γ/√134 - C_3 τ with γ/16, for margins that occur."""

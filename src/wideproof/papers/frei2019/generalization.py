@@ -115,7 +115,7 @@ def theorem_3_6(lab: Lab) -> Check:
 
 
 @statement("Widths, examples and steps after which some iterate errs on at most a share ε", "scale")
-@misprint("K needs γ^-8, not γ^-4, at the step size given; the width condition has lost a factor d")
+@misprint("K needs γ^-8, not γ^-4, at the step size given; m* in A.3 drops the factor d of τ^(-4/3)")
 def corollary_3_7(lab: Lab) -> Check:
     r"""Some iterate has test error at most $\varepsilon$, for $n = \tilde O(\gamma^{-8})\varepsilon^{-4}$,
     $m = \tilde\Omega(\mathrm{poly}(\gamma^{-1}))\max(d, \varepsilon^{-14})$,

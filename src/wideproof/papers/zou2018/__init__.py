@@ -25,8 +25,7 @@ _told("eq_5_1", "none", "hypothesis", "relu",
 _told("remark_5_2", "proof_step", "initialization", "relu",
     "The values of β, s and τ that the proofs use later, and why the final width satisfies (5.1)")
 _told("eq_d_6", "proof_step", "convergence", "relu",
-    "The squared margin change bounded by the squared mean slope of the minibatch",
-    erratum="the square on the minibatch mean is missing")
+    "The squared margin change bounded by the squared mean slope of the minibatch")
 _told("eq_d_15", "proof_step", "convergence", "relu",
     "The SGD potential hardly rises above its first value, with high probability",
     erratum="α0 is printed where α1 is meant")

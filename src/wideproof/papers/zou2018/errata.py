@@ -9,8 +9,7 @@ from wideproof.papers.check import at_least, at_most, conclude, identity, scales
 from wideproof.papers.errata import Decision, Entries
 from wideproof.papers.zou2018.convergence import exponents
 from wideproof.papers.zou2018.correlation import inner_products, opposite_pass
-from wideproof.papers.zou2018.hypotheses import grid
-from wideproof.papers.zou2018.lab import PHI, Lab, margin_loss, powers, slopes, subsets, values
+from wideproof.papers.zou2018.lab import PHI, Lab, margin_loss, powers, slopes, values
 from wideproof.papers.zou2018.starts import relu_correlation
 
 erratum = Entries("zou2018")
@@ -64,22 +63,6 @@ def small_powers_are_empty(lab: Lab) -> Decision:
     return Decision(
         at_most("p = 1/4: ℓ'² <= 2λℓ with λ = 100", slow**2, 200 * losses),
         at_most("p = 3/4: ℓ'² <= 2λℓ with λ = 3/4", fast**2, 1.5 * losses),
-    )
-
-
-@erratum(
-    "Section 3",
-    "hinge, cross-entropy, exponential loss",
-    "only cross-entropy meets 3.1 to 3.3 and 4.4",
-    "assumption_3_3",
-)
-def hinge_is_not_smooth(lab: Lab) -> Decision:
-    r"""Among hinge, cross-entropy and exponential loss only cross-entropy meets all assumptions."""
-    z = grid(lab)
-    hinge = np.abs(np.diff(slopes(margin_loss("hinge"), z))) / np.diff(z)
-    logistic = np.abs(np.diff(slopes(margin_loss("logistic"), z))) / np.diff(z)
-    return Decision(
-        at_most("hinge: |Δℓ'|/Δz <= 10", hinge, 10.0), at_most("cross-entropy: |Δℓ'|/Δz <= 1/4", logistic, 0.25 + 1e-9)
     )
 
 
@@ -174,16 +157,4 @@ def layer_sum_loses_a_factor(lab: Lab) -> Decision:
     return Decision(
         scales("sum of the layers' remainders, printed", "L", depths, total, 17 / 3),
         scales("sum of the layers' remainders", "L", depths, total, 20 / 3),
-    )
-
-
-@erratum("(D.6)", "mean slope of the minibatch", "its square", "eq_d_7")
-def minibatch_mean_is_squared(lab: Lab) -> Decision:
-    r"""(D.6) lacks the square: $E\Delta^2$ goes with $E[(\frac1B\sum_B \ell')^2]$."""
-    slope = slopes(margin_loss("logistic"), np.linspace(0, 3, 6))
-    scaled = [[np.mean([np.mean(c * slope[b]) ** 2 for b in subsets(6, 2)]) for c in (1.0, 2.0, 4.0)]]
-    plain = [[np.mean([np.mean(c * slope[b]) for b in subsets(6, 2)]) for c in (1.0, 2.0, 4.0)]]
-    return Decision(
-        identity("second moment of the margin change when slopes double", np.diff(np.log2(plain)), 2.0),
-        identity("the same, with the square", np.diff(np.log2(scaled)), 2.0),
     )
