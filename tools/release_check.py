@@ -67,7 +67,7 @@ def stated_version() -> str:
     """Return the version, which must be the same wherever it is written."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     for name, pattern in {
-        "CHANGELOG.md": rf"\A(?:(?!^## \[)[\s\S])*^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$",  # the first version
+        "CHANGELOG.md": rf"\A(?:(?!^## \[)[\s\S])*^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$",
         "CITATION.cff": rf"^version: {re.escape(version)}\ndate-released: {day(version)}$",
         "README.md": rf"^Version {re.escape(version.rpartition('.')[0])}\b",
     }.items():
