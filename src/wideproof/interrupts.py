@@ -81,9 +81,11 @@ def stop_request() -> Iterator[Callable[[], bool]]:
 def handling(numbers: Iterable[int], handler: Handler) -> Iterator[Callable[[], None]]:
     """Handle signals in the block, and yield what gives them back before its end.
 
-    Signals that are ignored, or handled outside of Python, stay as they are; so does what the block itself sets.
+    Signals that are ignored, or handled outside of Python, stay as they are; so does what the block itself sets, and
+    everything in a thread, which no signal reaches.
     """
-    known = {number: signal.getsignal(number) for number in numbers}
+    here = threading.current_thread() is threading.main_thread()
+    known = {number: signal.getsignal(number) for number in numbers if here}
     old = {number: own for number, own in known.items() if own not in (None, signal.SIG_IGN)}
 
     def give_back() -> None:
