@@ -15,6 +15,7 @@ from wideproof.networks import FullyConnected
 from wideproof.training import Recipe, Run, Status, resume, train, train_many
 
 SPHERE = "sphere:n=4,d=3,separation=0.5,seed=1"
+NETWORK, DATA = FullyConnected(3, 8, 1), load(SPHERE)
 ENDLESS = 10**9
 
 # A program that trains again and again, and says so; it begins as one does that a shell started in the foreground.
@@ -80,11 +81,6 @@ def test_a_handler_of_the_programs_own_is_called_once_and_stays(tmp_path):
 
 
 @pytest.fixture
-def problem():
-    return FullyConnected(3, 8, 1), load(SPHERE)
-
-
-@pytest.fixture
 def handled():
     """Return the signals that handlers of the test's own were called for; SIGINT raises as well."""
     seen = []
@@ -112,68 +108,68 @@ def sending(*numbers):
     return send
 
 
-def test_the_signal_acts_after_the_run_is_saved(problem, handled, tmp_path):
+def test_the_signal_acts_after_the_run_is_saved(handled, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        train(*problem, Recipe(steps=ENDLESS), folder=tmp_path / "run", progress=sending(signal.SIGINT))
+        train(NETWORK, DATA, Recipe(steps=ENDLESS), folder=tmp_path / "run", progress=sending(signal.SIGINT))
     assert handled == [signal.SIGINT]
     assert Run.load(tmp_path / "run").step > 0
 
 
-def test_where_the_handler_returns_so_does_train(problem, handled):
-    run = train(*problem, Recipe(steps=ENDLESS), progress=sending(signal.SIGTERM))
+def test_where_the_handler_returns_so_does_train(handled):
+    run = train(NETWORK, DATA, Recipe(steps=ENDLESS), progress=sending(signal.SIGTERM))
     assert (run.status, handled) == (Status.RUNNING, [signal.SIGTERM])
 
 
-def test_a_second_signal_acts_at_once(problem, handled, tmp_path):
+def test_a_second_signal_acts_at_once(handled, tmp_path):
     place = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        train(*problem, Recipe(steps=ENDLESS), folder=place, progress=sending(signal.SIGINT, signal.SIGINT))
+        train(NETWORK, DATA, Recipe(steps=ENDLESS), folder=place, progress=sending(signal.SIGINT, signal.SIGINT))
     assert handled == [signal.SIGINT]
     assert Run.load(place).step == 0  # it did not wait to be saved
 
 
-def test_two_different_signals_are_both_delivered(problem, handled):
+def test_two_different_signals_are_both_delivered(handled):
     with pytest.raises(KeyboardInterrupt):
-        train(*problem, Recipe(steps=ENDLESS), progress=sending(signal.SIGTERM, signal.SIGINT))
+        train(NETWORK, DATA, Recipe(steps=ENDLESS), progress=sending(signal.SIGTERM, signal.SIGINT))
     assert handled == [signal.SIGINT, signal.SIGTERM]
 
 
-def test_an_error_does_not_swallow_the_signal(problem, handled):
+def test_an_error_does_not_swallow_the_signal(handled):
     def fail(_):
         os.kill(os.getpid(), signal.SIGINT)
         raise OSError("no room")
 
     with pytest.raises(KeyboardInterrupt) as raised:
-        train(*problem, Recipe(steps=ENDLESS), progress=fail)
+        train(NETWORK, DATA, Recipe(steps=ENDLESS), progress=fail)
     assert isinstance(raised.value.__context__, OSError)
     assert handled == [signal.SIGINT]
 
 
-def test_a_signal_that_is_ignored_stays_so(problem, handled):
+def test_a_signal_that_is_ignored_stays_so(handled):
     own = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        run = train(*problem, Recipe(steps=50), progress=sending(signal.SIGINT))
+        run = train(NETWORK, DATA, Recipe(steps=50), progress=sending(signal.SIGINT))
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, own)
     assert (run.status, handled) == (Status.LIMIT, [])
 
 
-def test_in_a_thread_no_signal_is_touched(problem, handled):
+def test_in_a_thread_no_signal_is_touched(handled):
     runs = []
-    thread = threading.Thread(target=lambda: runs.append(train(*problem, Recipe(steps=50))))
+    thread = threading.Thread(target=lambda: runs.append(train(NETWORK, DATA, Recipe(steps=50))))
     thread.start()
     thread.join()
     assert (runs[0].status, handled) == (Status.LIMIT, [])
 
 
-def test_many_in_one_program_stop(problem, handled):
+def test_many_in_one_program_stop(handled):
     with pytest.raises(KeyboardInterrupt):
-        train_many(*problem, Recipe(steps=ENDLESS), seeds=range(2), how="batch", progress=sending(signal.SIGINT))
+        train_many(NETWORK, DATA, Recipe(steps=ENDLESS), seeds=range(2), how="batch", progress=sending(signal.SIGINT))
     assert handled == [signal.SIGINT]
 
 
-def test_many_in_threads_stop(problem, handled, monkeypatch):
+def test_many_in_threads_stop(handled, monkeypatch):
     """The second seed is trained in a thread, which no signal reaches; it is asked all the same."""
     module = importlib.import_module("wideproof.training.train")  # the package has a function of that name
     send, begin = sending(signal.SIGINT), module.begin
@@ -185,5 +181,5 @@ def test_many_in_threads_stop(problem, handled, monkeypatch):
 
     monkeypatch.setattr(module, "begin", begun)
     with pytest.raises(KeyboardInterrupt):
-        train_many(*problem, Recipe(steps=ENDLESS), seeds=range(3), how="loop")
+        train_many(NETWORK, DATA, Recipe(steps=ENDLESS), seeds=range(3), how="loop")
     assert handled == [signal.SIGINT]
