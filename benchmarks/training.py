@@ -1,6 +1,6 @@
 """Steps per second of `wideproof.train` against a plain PyTorch loop, a plain JAX loop and the machine's GEMM rate.
 
-    python benchmarks/training.py [--json FILE] [--activation softplus] [--quick]
+    python benchmarks/training.py [--json FILE] [--activation softplus ...] [--case tiny ...] [--quick]
 
 Same network (Du et al. 2019, eq. 2), data, dtype and step size for all, in one run, rounds interleaved, best round
 of each. PyTorch is used if it is installed (`pip install torch`). The GEMM rate is the best that NumPy's BLAS or XLA
@@ -33,6 +33,7 @@ except ImportError:  # the comparison is then left out, and the table says so
     torch = None
 
 CASES = {"tiny": (20, 64, 2, 20_000, 1_000), "small": (100, 256, 3, 800, 200), "large": (500, 2048, 3, 16, 8)}
+QUICK = {"tiny": (20, 64, 2, 200, 20)}
 INPUT_DIM = 10
 
 
@@ -180,8 +181,8 @@ def recording(network: FullyConnected, data: Dataset, precision: str, steps: int
     return best[1] / best[0] - 1
 
 
-def seeds(precision: str, rounds: int, steps: int = 3000, count: int = 32) -> dict[str, float]:
-    """Seconds for 32 seeds of the tiny case: one `train` after another, side by side, batched."""
+def seeds(precision: str, rounds: int, steps: int, count: int) -> dict[str, float]:
+    """Seconds for some seeds of the tiny case: one `train` after another, side by side, batched."""
     n, width, depth, _, _ = CASES["tiny"]
     network, data = problem(n, width, depth, "softplus")
     recipe = Recipe(step_size=1e-3, steps=steps, precision=precision, record_every=10**9)
@@ -202,19 +203,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--activation", nargs="*", default=["softplus", "tanh"])
-    parser.add_argument("--case", nargs="*", default=list(CASES))
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--case", nargs="*", choices=list(CASES))
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--no-seeds", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, a smoke run")
     options = parser.parse_args()
+    cases, (seed_steps, count) = (QUICK, (50, 4)) if options.quick else (CASES, (3000, 32))
+    chosen, rounds = options.case or list(cases), options.rounds or (1 if options.quick else 5)
+    if set(chosen) - set(cases):
+        parser.error(f"cases of --quick are {', '.join(cases)}")
     versions = {"jax": jax.__version__, "torch": getattr(torch, "__version__", None), "numpy": np.__version__}
     print(f"{platform.processor() or platform.machine()}, {jax.devices()[0].device_kind}; {versions}")
     print(f"{'case':6} {'dtype':8} {'activation':10} {'ours':>10} {'JAX':>10} {'PyTorch':>10} steps/s"
           f"  {'x JAX':>6} {'x torch':>7} {'GFLOP/s':>8} {'of GEMM':>8} {'10 scalars':>10}")  # fmt: skip
     rows = []
-    for case in options.case:
-        n, width, depth, steps, slow_steps = CASES[case]
+    for case in chosen:
+        n, width, depth, steps, slow_steps = cases[case]
         for precision in ("float32", "float64"):
-            rate = gemm_rate(n, width, precision, options.rounds)
+            rate = gemm_rate(n, width, precision, rounds)
             for activation in options.activation:
                 network, data = problem(n, width, depth, activation)
                 ways = {
@@ -224,10 +230,10 @@ def main() -> None:
                 if torch is not None:
                     ways["torch"] = plain_torch(network, data, precision, slow_steps)
                 best = dict.fromkeys(ways, np.inf)
-                for _ in range(options.rounds):
+                for _ in range(rounds):
                     best = {name: min(best[name], way()) for name, way in ways.items()}
                 flops = operations(n, width, depth) / best["ours"]
-                cost = recording(network, data, precision, steps, options.rounds * (3 if case == "tiny" else 1))
+                cost = recording(network, data, precision, steps, rounds * (3 if case == "tiny" else 1))
                 row = {
                     "case": case, "precision": precision, "activation": activation,
                     **{f"{name}_steps_per_second": 1 / value for name, value in best.items()},
@@ -242,8 +248,8 @@ def main() -> None:
     result = {"versions": versions, "rows": rows}
     if not options.no_seeds:
         for precision in ("float32", "float64"):
-            result[f"seeds_{precision}"] = times = seeds(precision, options.rounds)
-            print(f"32 seeds, tiny, {precision}: " + ", ".join(
+            result[f"seeds_{precision}"] = times = seeds(precision, rounds, seed_steps, count)
+            print(f"{count} seeds, tiny, {precision}: " + ", ".join(
                 f"{name} {value:.2f} s ({times['one by one'] / value:.2f}x)" for name, value in times.items()
             ), flush=True)  # fmt: skip
     if options.json:

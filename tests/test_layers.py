@@ -22,8 +22,8 @@ import wideproof
 SOURCE = Path(wideproof.__file__).parent
 ROOT = Path(__file__).parents[1]
 BASE = (
-    "answers", "cards", "deprecations", "doors", "errors", "interrupts", "machine", "precision", "processes",
-    "programs", "progress", "resources", "statistics", "storage", "threads", "titles", "version",
+    "answers", "arguments", "cards", "deprecations", "doors", "errors", "interrupts", "machine", "precision",
+    "processes", "programs", "progress", "resources", "statistics", "storage", "threads", "titles", "version",
 )  # fmt: skip
 LAYERS = (BASE, *((name,) for name in (
     "data", "networks", "kernels", "training", "monitors", "papers", "certificates", "planning", "sweeps", "report",

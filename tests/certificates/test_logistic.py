@@ -16,7 +16,7 @@ from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.logistic_loss import _psi, least_loss, logistic_descent, loss_integrals, slopes
 from wideproof.certificates.polishing import polish
 from wideproof.certificates.widths import doubled
-from wideproof.data import Dataset
+from wideproof.data import Dataset, load
 from wideproof.errors import InputError
 from wideproof.networks import ElmanRNN, FullyConnected
 from wideproof_verify import verify
@@ -287,7 +287,7 @@ def test_sequences_and_regression_are_turned_away():
     network = FullyConnected(5, 8, 1)
     data = Dataset(sphere(4, 5, 0), np.arange(4.0), "regression")
     with pytest.raises(InputError, match="needs labels"):
-        certify_classifier(network, {}, data)
-    recurrent = ElmanRNN(4, 8, 3)
+        certify_classifier(network, network.init(0), data)
+    recurrent, data = ElmanRNN(4, 8, 3), load("sequences:n=6,length=3,features=4,separation=0.3")
     with pytest.raises(InputError, match="one answer"):
-        certify_classifier(recurrent, {}, data)
+        certify_classifier(recurrent, recurrent.init(0), data)

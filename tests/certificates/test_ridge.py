@@ -217,5 +217,5 @@ def test_obstacles(clashing):
     for decay in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(InputError, match="decay must be a positive number"):
             certify_ridge(network, near.params, data, decay=decay)
-    with pytest.raises(InputError, match="the centre's W1 has the shape"):
+    with pytest.raises(InputError, match=r"centre\['W1'\] must have the shape"):
         certify_ridge(network, near.params, data, decay=1.0, centre={"W1": np.ones(3)})

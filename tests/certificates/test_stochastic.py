@@ -252,7 +252,7 @@ def test_obstacles(problem):
         again = Dataset(np.concatenate([data.x, data.x[:1]]), np.append(data.y, data.y[0]), "binary")
         repeated = certified(network, params, again, batch=2)
         assert blocked(repeated).quantity == "repeats"
-        with pytest.raises(InputError, match="1 to 6 examples"):
+        with pytest.raises(InputError, match="from 1 to the 6 examples"):
             certified(network, params, data, batch=7)
     assert certify_epochs(network, params, data, batch=2, distance=3.0).certificate is None
     with pytest.raises(InputError, match="between 0 and 1"):

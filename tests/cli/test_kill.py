@@ -1,5 +1,7 @@
 """A run that was killed in the middle and resumed ends with the same bits as one that was not."""
 
+import contextlib
+import os
 import shlex
 import signal
 import subprocess
@@ -10,10 +12,16 @@ import pytest
 
 from tests.cases import each
 from tests.cli.tools import same_bits
+from wideproof.cli.stopping import continuable
 from wideproof.errors import InputError
 from wideproof.storage import read_json, read_tensors
 
 DATA = ("digits", "--classes", "0,1", "--limit", 100, "--width", 128, "--activation", "softplus", "--step-size", 0.001)
+# As a shell starts it in the foreground: a suite that runs in the background has Ctrl-C ignored, and its children too.
+WIDEPROOF = (
+    sys.executable, "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from wideproof.cli import main; main()",
+)  # fmt: skip
 MODES = {
     "gd": ("--steps", 6000),
     "sgd": ("--batch", 16, "--steps", 12_000),
@@ -38,7 +46,7 @@ def started(tmp_path, mode, out):
     """Start a run in another process and come back when it has written two checkpoints of its own."""
     command = ["train", *DATA, *MODES[mode], "--quiet", "--out", out, "--checkpoint-seconds", 0.1]
     process = subprocess.Popen(
-        [sys.executable, "-m", "wideproof", *map(str, command)],
+        [*WIDEPROOF, *map(str, command)],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     seen, deadline = set(), time.monotonic() + 100
@@ -83,11 +91,14 @@ def test_kill_9_and_resume(cli, tmp_path, unbroken, mode):
         assert (tmp_path / "run" / name).read_bytes() == (unbroken / mode / name).read_bytes()
 
 
-def test_ctrl_c_tells_how_to_resume(cli, tmp_path, unbroken):
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, -signal.SIGTERM, marks=pytest.mark.slow)]
+)
+def test_a_signal_tells_how_to_resume(cli, tmp_path, unbroken, number, code):
     process = started(tmp_path, "gd", "my run")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (2, "")
+    assert (process.returncode, err) == (code, "")
     reached = step(tmp_path / "my run")
     assert 0 < reached < MODES["gd"][-1]
     assert f"interrupted at step {reached}" in out
@@ -110,6 +121,49 @@ def test_ctrl_c_before_there_is_anything_to_save(cli, tmp_path, monkeypatch):
 
     monkeypatch.setattr("wideproof.cli.audit.find_data", interrupted)
     answer = cli("audit", "iris")
-    assert (answer.code, answer.out) == (2, "")
+    assert (answer.code, answer.out) == (130, "")
     assert answer.err == "interrupted before there was a result: run the same command to start again\n"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_proof_with_a_word_on_how_to_go_on(tmp_path, number, code):
+    command = [*WIDEPROOF, "prove", "digits", "--classes", "0,1", "--limit", "100", "--out", "my proof"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "loading the data\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=100)
+    assert (process.returncode, out) == (code, "")
+    assert err.splitlines()[-1] == "interrupted: run the same command with --out 'my proof' to continue"
+
+
+@pytest.fixture
+def terminations():
+    """Return the signals that a handler of the test's own was called for."""
+    seen = []
+
+    def own(number, frame):
+        seen.append(number)
+
+    before = signal.signal(signal.SIGTERM, own), signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield seen
+    assert signal.signal(signal.SIGTERM, before[0]) is own
+    signal.signal(signal.SIGINT, before[1])
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_command_is_ended_by_its_signal_after_it_has_spoken(terminations, number, code):
+    said = []
+    with pytest.raises(SystemExit) as ended, continuable(lambda: said.append(list(terminations))):
+        os.kill(os.getpid(), number)
+    assert ended.value.code == code
+    assert said == [[]]  # once, and before the signal was passed on
+    assert terminations == [signal.SIGTERM] * (number == signal.SIGTERM)
+
+
+def test_a_sigterm_whose_exception_is_lost_ends_the_command_all_the_same(terminations):
+    lost = contextlib.suppress(KeyboardInterrupt)  # as compiled code may do
+    with pytest.raises(SystemExit) as ended, continuable(lambda: None), lost:
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert (ended.value.code, terminations) == (143, [signal.SIGTERM])

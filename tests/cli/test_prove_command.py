@@ -173,7 +173,7 @@ def test_an_interruption_says_how_to_go_on(cli, tmp_path, monkeypatch):
 
     monkeypatch.setattr("wideproof.proving.stages.train", interrupted)
     answer = cli("prove", *SMALL, "--out", "proof")
-    assert (answer.code, "the same command with --out proof to continue" in answer.err) == (2, True)
+    assert (answer.code, "the same command with --out proof to continue" in answer.err) == (130, True)
 
 
 def test_predictions_name_their_outputs_and_tell_of_unseen_texts(cli, tmp_path, monkeypatch):

@@ -77,10 +77,16 @@ def test_weights_are_not_polished_farther_than_allowed(proof, polish, quantity):
         assert found.attempt.obstacle.value == pytest.approx(proof.polished_share, rel=1e-6)
 
 
-@pytest.mark.parametrize("polish", [-0.1, float("nan")])
+@pytest.mark.parametrize("polish", [-0.1, float("nan"), True, "0.1", None])
 def test_a_share_is_no_less_than_zero(polish):
     with pytest.raises(InputError, match="polish must be a share of the weights' length, 0 or more"):
         wp.certify(model(), "iris", polish=polish, **FLOWERS)
+
+
+@pytest.mark.parametrize("argument", ["targets", "sharp"])
+def test_a_word_that_is_no_choice_is_refused_by_name(argument):
+    with pytest.raises(InputError, match=f"{argument} must be .* got 'perhaps'"):
+        wp.certify(model(), "iris", **{argument: "perhaps"}, **FLOWERS)
 
 
 def test_a_file_is_the_same_as_the_model_in_it(proof, tmp_path):
@@ -150,7 +156,7 @@ def test_a_network_of_the_library_is_certified_as_before():
     ((np.ones((3, 5)), [1.0, 2.0, 3.0]), {}, r"takes examples of shape \(4,\) and 'data' has \(5,\)"),
     ((np.eye(4), np.ones((4, 3))), {}, "the model has 1 outputs and 'data' has 3 targets"),
     ((np.eye(4), ["a", "b", "c", "a"]), {}, "the model has 1 outputs and 'data' has 3 classes"),
-    ((np.eye(4), ["a", "b", "b", "a"]), {"targets": "dummy"}, "auto, signs or one-hot"),
+    ((np.eye(4), ["a", "b", "b", "a"]), {"targets": "dummy"}, "'auto', 'signs' or 'one-hot'"),
     ((np.eye(4), ["a", "b", "b", "a"]), {"trained": ["W9"]}, "there is no weight W9"),
 ])  # fmt: skip
 def test_bad_input_is_one_sentence(tmp_path, given, options, said):

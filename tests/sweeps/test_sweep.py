@@ -3,6 +3,7 @@
 import errno
 import functools
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -160,6 +161,19 @@ def test_a_task_in_a_thread_gives_up(study, tmp_path):
         next(outcomes)
     assert time.monotonic() - began < 60
     assert threading.active_count() == others
+
+
+def test_tasks_in_processes_end_with_an_interruption(study, monkeypatch):
+    """SIGTERM reaches the process that waits, and not its workers: a run of hours ends with it."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    endless = study.model_copy(update={"training": {"steps": 10**9}})
+    monkeypatch.setattr(engines, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(engines.in_processes(tasks_of(endless), 2))
+    assert multiprocessing.active_children() == []
 
 
 @pytest.mark.parametrize("threads", [1, 3])

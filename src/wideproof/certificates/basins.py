@@ -18,6 +18,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from wideproof.certificates.anchor import Anchor, measure
+from wideproof.certificates.arguments import checked
 from wideproof.certificates.attempt import Attempt, Level, Obstacle
 from wideproof.certificates.certificate import Certificate
 from wideproof.certificates.lengths import length
@@ -120,19 +121,11 @@ def prepare(
     *,
     level: Level,
     sharp: bool,
-    step_size: float | None,
-    distance: float | None,
     about: Mapping[str, Any] | None,
     singular: bool = False,
 ) -> Ground | Attempt:
     """Measure the anchor, or say why there is nothing to be proved; a `singular` Gram matrix may do."""
-    if level not in ("float64", "enclosed"):
-        raise InputError(f"level must be 'float64' or 'enclosed', got {level!r}: only a verifier says 'proved'")
-    if step_size is not None and not 0 < step_size < math.inf:
-        raise InputError(f"a step size must be a positive number, got {step_size}")
-    if distance is not None and not 0 <= distance < math.inf:
-        raise InputError(f"a distance must be a number of at least 0, got {distance}")
-    weights = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
+    weights = {name: np.asarray(weight) for name, weight in params.items()}
     about = {"data": data.name, "digest": data.digest, **(about or {})}
     if network.data_kind == "sequences" and not singular:
         impossible = contradiction(network, weights, data, level, about)
@@ -246,6 +239,7 @@ def farthest(found_at: Callable[[float], dict[str, Any] | None], top: float) -> 
     return found_at(0.8 * low)
 
 
+@checked
 def certify_basin(
     network: Network,
     params: Mapping[str, ArrayLike],
@@ -296,17 +290,13 @@ def certify_basin(
     >>> found.passed, found.certificate.claims["d"] > 0.05
     (True, True)
     """
-    if not 0 < share < 2:
-        raise InputError(f"share is a multiple of 1/b² and must lie between 0 and 2, got {share}")
-    ground = prepare(
-        network, params, data, level=level, sharp=sharp, step_size=step_size, distance=distance, about=about
-    )
+    if start is not None and distance is not None:
+        raise InputError("a start has its own distance: leave `distance` out")
+    ground = prepare(network, params, data, level=level, sharp=sharp, about=about)
     if isinstance(ground, Attempt):
         return ground
     options: dict[str, Any] = {"step_size": step_size, "share": share, "epsilon": target_loss}
     if start is not None:
-        if distance is not None:
-            raise InputError("a start has its own distance: leave `distance` out")
         return _from_start(ground, start, options)
     if distance is not None:
         claims = find_basin(ground, distance, **options)
@@ -320,7 +310,7 @@ def certify_basin(
 
 def _from_start(ground: Ground, start: Mapping[str, ArrayLike], options: dict[str, Any]) -> Attempt:
     network, graph = ground.network, ground.network.graph
-    begun = {name: np.asarray(start[name], np.float64) for name in graph.trained}
+    begun = {name: np.asarray(start[name]) for name in graph.trained}
     fixed = [name for name in ground.params if name not in begun and name in start]
     if any(not np.array_equal(np.asarray(start[name]), ground.params[name]) for name in fixed):
         raise InputError("the start differs from the anchor in weights that are not trained")

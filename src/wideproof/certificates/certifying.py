@@ -11,6 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from wideproof.certificates.anchor import Anchor, measure
+from wideproof.certificates.arguments import checked
 from wideproof.certificates.attempt import Attempt, Level, Obstacle
 from wideproof.certificates.balance import is_balanced
 from wideproof.certificates.certificate import Certificate
@@ -28,10 +29,10 @@ from wideproof.certificates.obstacles import (
 from wideproof.certificates.squared_loss import Descent, Existence, existence, find_descent, proof_ratio
 from wideproof.certificates.staircase import Staircase, climb
 from wideproof.data import AnyDataset, Distinct, distinct
-from wideproof.errors import InputError
 from wideproof.networks import Network
 
 
+@checked
 def certify(
     network: Network,
     params: Mapping[str, ArrayLike],
@@ -81,11 +82,7 @@ def certify(
     >>> certify(network, near, data).passed
     True
     """
-    if level not in ("float64", "enclosed"):
-        raise InputError(f"level must be 'float64' or 'enclosed', got {level!r}: only a verifier says 'proved'")
-    if step_size is not None and not 0 < step_size < math.inf:
-        raise InputError(f"a step size must be a positive number, got {step_size}")
-    weights = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
+    weights = {name: np.asarray(weight) for name, weight in params.items()}
     about = {"data": data.name, "digest": data.digest, **(about or {})}
     sequences = network.data_kind == "sequences"  # those that share a prefix contradict each other in other ways
     impossible = contradiction(network, weights, data, level, about) if require_zero or sequences else None

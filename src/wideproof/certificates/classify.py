@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from wideproof.certificates.anchor import Anchor, measure
+from wideproof.certificates.arguments import checked
 from wideproof.certificates.attempt import Level, Obstacle
 from wideproof.certificates.certificate import Certificate
 from wideproof.certificates.enclosure import UP, Ball
@@ -55,6 +56,7 @@ class Classified:
     anchor: Anchor
 
 
+@checked
 def certify_classifier(
     network: Network,
     params: Mapping[str, ArrayLike],
@@ -101,7 +103,7 @@ def certify_classifier(
     """
     if data.task == "regression" or network.data_kind == "sequences":
         raise InputError("a classifier's certificate needs labels, and a network with one answer for each example")
-    weights = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
+    weights = {name: np.asarray(weight) for name, weight in params.items()}
     about = {"data": data.name, "digest": data.digest, **(about or {})}
     anchor = measure(network.graph, weights, data.x, data.y, level=level, sharp=sharp)
     y = data.y.reshape(data.n, -1)

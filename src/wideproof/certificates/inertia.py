@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from jax.typing import ArrayLike
 
+from wideproof.certificates.arguments import checked
 from wideproof.certificates.attempt import Attempt, Level, Obstacle
 from wideproof.certificates.basins import DOWN, ROUNDS, UP, Ground, prepare
 from wideproof.data import AnyDataset
-from wideproof.errors import InputError
 from wideproof.networks import Network
 
 
@@ -61,6 +61,7 @@ def inertia(
     return Inertia(sigma, ell, eta, drag, path, min(rate, 1 - 1e-9))
 
 
+@checked
 def certify_momentum(
     network: Network,
     params: Mapping[str, ArrayLike],
@@ -105,9 +106,7 @@ def certify_momentum(
     >>> certify_momentum(network, near, data, momentum=0.9).passed
     True
     """
-    if not 0 <= momentum < 1:
-        raise InputError(f"momentum must be from 0 to below 1, got {momentum}")
-    ground = prepare(network, params, data, level=level, sharp=sharp, step_size=step_size, distance=None, about=about)
+    ground = prepare(network, params, data, level=level, sharp=sharp, about=about)
     if isinstance(ground, Attempt):
         return ground
     claims = find_inertia(ground, momentum, step_size, target_loss)

@@ -43,7 +43,8 @@ def loss_integrals(low: float, high: float, n: int, cells: int = 4096) -> tuple[
     edges = np.geomspace(low, high, cells + 1)
     psi = _psi(edges[:-1], n) * (1 - 1e-12)
     steps = np.diff(edges)
-    return float((steps / psi).sum()) * (1 + 1e-9), float((steps / psi**2).sum()) * (1 + 1e-9)
+    with np.errstate(divide="ignore"):  # the square of a very small ψ is 0, and the integral infinite
+        return float((steps / psi).sum()) * (1 + 1e-9), float((steps / psi**2).sum()) * (1 + 1e-9)
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,8 @@ def logistic_descent(
         return None
     most = loss + (S + s) * distance / math.sqrt(n) * (1 + 1e-9)
     first, second = loss_integrals(epsilon, most, n)
+    if not math.isfinite(second):
+        return None
     size, bend = slopes(most, n)
     for growth in (1.0 + 1e-9, 1.02, 1.1, 1.3, 1.7, 2.0):
         share = c if eta is None else 1 - eta * bend * S * S / (2 * n)

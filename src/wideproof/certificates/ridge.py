@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.typing import ArrayLike
 
+from wideproof.certificates.arguments import checked
 from wideproof.certificates.attempt import Attempt, Level, Obstacle
 from wideproof.certificates.basins import DOWN, UP, Ground, prepare
 from wideproof.certificates.lengths import length
 from wideproof.certificates.polishing import regularized
 from wideproof.data import AnyDataset
-from wideproof.errors import InputError
 from wideproof.networks import Network
 
 RADII = 40  # tried
@@ -60,6 +60,7 @@ def contraction(
     return Contraction(mu, ell, eta, rate)
 
 
+@checked
 def certify_ridge(
     network: Network,
     params: Mapping[str, ArrayLike],
@@ -113,12 +114,7 @@ def certify_ridge(
     >>> found.passed, "reach" in found.certificate.claims
     (True, True)
     """
-    if not 0 < decay < math.inf:
-        raise InputError(f"decay must be a positive number, got {decay}")
-    ground = prepare(
-        network, params, data, level=level, sharp=sharp, step_size=step_size, distance=distance, about=about,
-        singular=True,
-    )  # fmt: skip
+    ground = prepare(network, params, data, level=level, sharp=sharp, about=about, singular=True)
     if isinstance(ground, Attempt):
         return ground
     middle = _centre(ground, centre)
@@ -141,12 +137,8 @@ def certify_ridge(
 
 
 def _centre(ground: Ground, centre: Mapping[str, ArrayLike] | None) -> dict[str, np.ndarray]:
-    own = {name: ground.params[name] for name in ground.network.trained_names}
-    found = {name: 0 * a if centre is None else np.asarray(centre[name], np.float64) for name, a in own.items()}
-    for name, weight in found.items():
-        if weight.shape != own[name].shape:
-            raise InputError(f"the centre's {name} has the shape {weight.shape}, not {own[name].shape}")
-    return found
+    names = ground.network.trained_names
+    return {name: 0 * ground.params[name] if centre is None else np.asarray(centre[name]) for name in names}
 
 
 def _find(

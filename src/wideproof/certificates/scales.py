@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from wideproof.certificates.arguments import ALONE
 from wideproof.certificates.attempt import Attempt, Level
 from wideproof.certificates.certifying import certify
 from wideproof.certificates.widths import Tried, doubled, positive
@@ -87,6 +88,7 @@ def scale_needed(
     >>> 0.2 < found.scales[0] < 1, found.attempts[0].passed
     (True, True)
     """
+    ALONE["level"]("level", level)
     if not 0 < smallest <= 1 <= largest < math.inf:
         raise InputError(f"`smallest` must be at most 1 and `largest` at least 1, got {smallest} and {largest}")
     if start not in ("doubled", "positive"):

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from wideproof.certificates import growth, lengths
+from wideproof.certificates.arguments import checked
 from wideproof.certificates.attempt import Attempt, Obstacle
 from wideproof.certificates.certificate import Certificate, Start
 from wideproof.certificates.certifying import certify
@@ -56,6 +57,7 @@ def batches_of(run: Run) -> Int[np.ndarray, "steps batch"] | None:
     return np.asarray(jax.vmap(lambda step: minibatch(key, step, n, batch))(steps), np.int64)
 
 
+@checked
 def certify_from_start(run: Run, **options: Any) -> Attempt:
     r"""Certify that the run's method, started at its initial weights, reaches a global minimum of the squared loss.
 
@@ -82,6 +84,9 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
     20
     """
     _require_followable(run)
+    own = sorted(options.keys() & {"step_size", "room", "rooms"})
+    if own:
+        raise InputError(f"{', '.join(own)} come{'s' * (len(own) == 1)} from the run: leave that out")
     batches = batches_of(run)
     if lowers(run):
         return _lower(run, batches, options)
@@ -189,6 +194,7 @@ def enter(run: Run, attempt: Attempt) -> Attempt:
     return dataclasses.replace(attempt, certificate=_begun(run, made, start))
 
 
+@checked
 def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
     r"""Certify what a run has reached: the loss after its last step, and that every example is on the right side.
 

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from jax.typing import ArrayLike
 
+from wideproof.certificates.arguments import checked
 from wideproof.certificates.attempt import Attempt, Level, Obstacle
 from wideproof.certificates.basins import DOWN, ROUNDS, UP, Ground, contract, farthest, first_zero, prepare
 from wideproof.certificates.batches import Batches
 from wideproof.certificates.squared_loss import steps_to
 from wideproof.data import AnyDataset
-from wideproof.errors import InputError
 from wideproof.networks import Network
 
 WITHIN = (1.15, 1.3, 1.7, 2.3, 3.2)  # how far a run may get from its zeros, in starting distances
@@ -32,6 +32,7 @@ DRIFTS = (0.1, 0.2, 0.4, 0.8, 1.6)  # prices of moving along the zeros
 GRID = math.log(1.02)  # constants are computed at radii on a grid
 
 
+@checked
 def certify_epochs(
     network: Network,
     params: Mapping[str, ArrayLike],
@@ -80,8 +81,7 @@ def certify_epochs(
     >>> certify_epochs(network, near, data, batch=2).passed
     True
     """
-    ready = _ready(network, params, data, batch, partition, level=level, sharp=sharp, step_size=step_size,
-                   distance=distance, about=about)  # fmt: skip
+    ready = _ready(network, params, data, batch, partition, level=level, sharp=sharp, about=about)
     if isinstance(ready, Attempt):
         return ready
     ground = ready.ground
@@ -93,8 +93,8 @@ def certify_epochs(
     if claims is None:
         return ground.failed(distance)
     claims["batch"] = ready.size
-    if ready.fixed:
-        claims["partition"] = [int(j) for j in partition or ()]
+    if partition is not None:
+        claims["partition"] = [int(j) for j in partition]
     which = "fixed batches" if ready.fixed else f"batches of at most {ready.size}"
     return ground.attempt("epochs", claims, (
         f"{_method(ground, claims)} converges to zero loss if every epoch uses every example once, in {which} and in "
@@ -134,6 +134,7 @@ def find_epochs(batches: Batches, d: float, *, step_size: float | None, epsilon:
     return None
 
 
+@checked
 def certify_sampling(
     network: Network,
     params: Mapping[str, ArrayLike],
@@ -183,10 +184,7 @@ def certify_sampling(
     >>> found.passed, found.certificate.claims["failure"] <= 1e-6
     (True, True)
     """
-    if not 0 < failure < 1:
-        raise InputError(f"a probability of failure lies between 0 and 1, got {failure}")
-    ready = _ready(network, params, data, batch, None, level=level, sharp=sharp, step_size=step_size,
-                   distance=distance, about=about)  # fmt: skip
+    ready = _ready(network, params, data, batch, None, level=level, sharp=sharp, about=about)
     if isinstance(ready, Attempt):
         return ready
     ground = ready.ground
@@ -264,6 +262,7 @@ def exponent(mean: float, top: float) -> float:
     return low
 
 
+@checked
 def certify_orders(
     network: Network,
     params: Mapping[str, ArrayLike],
@@ -309,10 +308,7 @@ def certify_orders(
     >>> certify_orders(network, near, data, batch=1, steps=1000).passed
     True
     """
-    if not 0 < steps < 2**63:
-        raise InputError(f"steps must be a positive number, got {steps}")
-    ready = _ready(network, params, data, batch, None, level=level, sharp=sharp, step_size=step_size,
-                   distance=distance, about=about)  # fmt: skip
+    ready = _ready(network, params, data, batch, None, level=level, sharp=sharp, about=about)
     if isinstance(ready, Attempt):
         return ready
     ground = ready.ground
@@ -350,8 +346,6 @@ def _ready(
     partition: Sequence[int] | None,
     **options: Any,
 ) -> Batches | Attempt:
-    if not 1 <= batch <= data.n:
-        raise InputError(f"a batch has 1 to {data.n} examples here, got {batch}")
     ground = prepare(network, params, data, **options)
     if isinstance(ground, Attempt):
         return ground
@@ -365,13 +359,7 @@ def _ready(
     if partition is None:
         return Batches(ground, [np.array([i]) for i in range(data.n)], batch, False)
     numbers = np.asarray(partition)
-    count = int(numbers.max()) + 1 if numbers.shape == (data.n,) and numbers.dtype.kind in "iu" else 0
-    if sorted(set(numbers.tolist())) != list(range(count)) or not count:
-        raise InputError("partition is the number of its batch for every example, from 0 without a gap")
-    parts = [np.flatnonzero(numbers == j) for j in range(count)]
-    if max(map(len, parts)) != batch:
-        raise InputError(f"the largest batch of the partition has {max(map(len, parts))} examples, not {batch}")
-    return Batches(ground, parts, batch, True)
+    return Batches(ground, [np.flatnonzero(numbers == j) for j in range(int(numbers.max()) + 1)], batch, True)
 
 
 def _grid(radius: float) -> float:

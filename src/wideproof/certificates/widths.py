@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wideproof.certificates.arguments import ALONE
 from wideproof.certificates.attempt import Attempt, Level
 from wideproof.certificates.basins import certify_basin
 from wideproof.certificates.certifying import certify
@@ -166,6 +167,7 @@ def width_needed(
     >>> found.widths, found.theorems
     ((32,), ('descent',))
     """
+    ALONE["level"]("level", level)
     tried: list[Tried] = []
     widths: list[int | None] = []
     attempts: list[Attempt | None] = []

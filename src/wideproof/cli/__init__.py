@@ -1,7 +1,7 @@
 """The command line: parse, call one function, print its value.
 
 Exit codes answer the question that was asked: 0 yes, 1 no, 2 could not tell (bad input included); 3 says that a process
-of a shared job was lost, 4 that something unexpected happened.
+of a shared job was lost, 4 that something unexpected happened, 130 that Ctrl-C ended it (143: SIGTERM).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from wideproof.cli.lab import lab_command
 from wideproof.cli.listing import data_command, losses_command, networks_command
 from wideproof.cli.plan import plan_command
 from wideproof.cli.prove import predict_command, prove_command
+from wideproof.cli.stopping import INTERRUPTED, Stopped, say_nothing_is_kept
 from wideproof.cli.sweep import sweep_command
 from wideproof.cli.train import resume_command, show_command, train_command
 from wideproof.cli.verify import verify_command
 from wideproof.errors import InputError, JobError, MachineError
 
-INTERRUPTED = 130  # what Typer makes of Ctrl-C
 UNEXPECTED = 4
 
 app = typer.Typer(
@@ -92,8 +92,8 @@ def main() -> None:
         _fail(str(error), 3)
     except KeyboardInterrupt:
         _interrupted()
-    except SystemExit as end:
-        if end.code != INTERRUPTED:
+    except SystemExit as end:  # Typer makes the code of it that Ctrl-C has
+        if end.code != INTERRUPTED or isinstance(end, Stopped):
             raise
         _interrupted()
     except BrokenPipeError:  # the reader of our output went away, as with `| head`
@@ -108,8 +108,8 @@ def main() -> None:
 
 
 def _interrupted() -> NoReturn:
-    typer.echo("interrupted before there was a result: run the same command to start again", err=True)
-    sys.exit(2)
+    say_nothing_is_kept()
+    sys.exit(INTERRUPTED)
 
 
 def _unexpected(error: Exception) -> NoReturn:

@@ -9,6 +9,7 @@ import typer
 
 from wideproof.answers import Answer
 from wideproof.cli.options import Json, one_of, print_json
+from wideproof.cli.stopping import continuable, say_nothing_is_kept
 from wideproof.cli.watching import watching
 from wideproof.errors import InputError
 from wideproof.titles import PAPERS
@@ -92,7 +93,7 @@ def check_command(
     def line(now: Progress) -> None:
         console.print(measured_view(now.latest, len(chosen), lines=piped), soft_wrap=piped)
 
-    with watching(json, console=console, above=line) as progress:
+    with continuable(say_nothing_is_kept), watching(json, console=console, above=line) as progress:
         found = examine(chosen, study, seed, progress, workers or min(2, cores()), sizes)
     for page in report or []:
         save_findings(found, page)

@@ -30,6 +30,7 @@ from wideproof.cli.options import (
     print_json,
     whole_number,
 )
+from wideproof.cli.stopping import continuable
 from wideproof.cli.train import new_name
 from wideproof.cli.watching import watching
 
@@ -108,21 +109,18 @@ def prove_command(
         source, classes, limit = SOURCE, classes or CLASSES, EXAMPLES if limit is None else limit
     kind = kind or (kind_for(source, [network]) if network else None)
     folder = out or new_name(Path("proofs"), Path(source).stem.partition(":")[0])
-    try:
-        with watching(quiet or json, lines=True) as progress:
-            proof = prove(
-                source, network=network, width=whole_number(width, "--width", "auto"), depth=depth,
-                activation=activation,
-                options={"c_res": c_res, "residual_scale": residual_scale, "filter_size": filter_size, "start": start,
-                         "trained": None if trained is None else tuple(part.strip() for part in trained.split(","))},
-                prepare=prepare, folder=folder, seed=seed, steps=steps, step_size=number_or_word(step_size),
-                batch=batch, require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start,
-                progress=progress,
-                **loading(target, classes, limit, header, kind, task, missing, keep_ids),
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        typer.echo(f"interrupted: run the same command with --out {shlex.quote(str(folder))} to continue", err=True)
-        raise typer.Exit(2) from None
+    how = f"interrupted: run the same command with --out {shlex.quote(str(folder))} to continue"
+    with continuable(lambda: typer.echo(how, err=True)), watching(quiet or json, lines=True) as progress:
+        proof = prove(
+            source, network=network, width=whole_number(width, "--width", "auto"), depth=depth,
+            activation=activation,
+            options={"c_res": c_res, "residual_scale": residual_scale, "filter_size": filter_size, "start": start,
+                     "trained": None if trained is None else tuple(part.strip() for part in trained.split(","))},
+            prepare=prepare, folder=folder, seed=seed, steps=steps, step_size=number_or_word(step_size),
+            batch=batch, require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start,
+            progress=progress,
+            **loading(target, classes, limit, header, kind, task, missing, keep_ids),
+        )  # fmt: skip
     answer(proof, json)
 
 

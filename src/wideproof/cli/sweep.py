@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wideproof.cli.options import Json, print_json
+from wideproof.cli.stopping import continuable
 from wideproof.cli.watching import watching
 from wideproof.errors import InputError
 
@@ -81,12 +82,12 @@ def sweep_command(
         from wideproof.cli.slurm import slurm_command
 
         slurm_command(study, chosen, folder, slurm_options, chunk, at_once, threads, slurm_dry_run, json)
-    with watching(json) as progress:
-        try:
-            done = sweep(chosen, folder, workers=workers, threads=threads, cluster=cluster, progress=progress)
-        except KeyboardInterrupt:
-            console.print(f"interrupted: run the same command to continue in {folder}", markup=False, soft_wrap=True)
-            raise typer.Exit(2) from None
+
+    def say() -> None:
+        console.print(f"interrupted: run the same command to continue in {folder}", markup=False, soft_wrap=True)
+
+    with continuable(say), watching(json) as progress:
+        done = sweep(chosen, folder, workers=workers, threads=threads, cluster=cluster, progress=progress)
     page = save_sweep_page(done)
     if json:
         print_json(sweep_summary(done))

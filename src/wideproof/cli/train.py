@@ -34,7 +34,9 @@ from wideproof.cli.options import (
     one_of,
     print_json,
 )
+from wideproof.cli.stopping import continuable, say_nothing_is_kept
 from wideproof.cli.watching import watching
+from wideproof.errors import InputError
 
 if TYPE_CHECKING:
     from wideproof.training import Run
@@ -85,8 +87,8 @@ def train_command(
 ) -> None:
     """Train one of the papers' networks by gradient descent or SGD.
 
-    Ctrl-C saves the run and says how to resume it. Exit code 0 if it reached what was asked for (a target loss, zero
-    error; or the step limit if nothing was asked), 1 if not, 2 if it was interrupted.
+    Ctrl-C saves the run and says how to resume it, and so does SIGTERM. Exit code 0 if it reached what was asked for (a
+    target loss, zero error; or the step limit if nothing was asked), 1 if not, 130 after Ctrl-C.
     """
     from wideproof.training import Recipe, train
 
@@ -105,7 +107,7 @@ def train_command(
     _check_plot(plot)
     if not (quiet or json):
         typer.echo(f"{data}\n{model}")
-    with watching(quiet or json) as progress:
+    with continuable(lambda: _interrupted(folder, plot, json, quiet)), watching(quiet or json) as progress:
         run = train(model, data, recipe, folder=folder, checkpoint_seconds=checkpoint_seconds, progress=progress)
     _finish(run, folder, plot, json, quiet)
 
@@ -125,7 +127,7 @@ def resume_command(
     from wideproof.training import resume
 
     _check_plot(plot)
-    with watching(quiet or json) as progress:
+    with continuable(lambda: _interrupted(folder, plot, json, quiet)), watching(quiet or json) as progress:
         run = resume(folder, steps=steps, checkpoint_seconds=checkpoint_seconds, progress=progress)
     _finish(run, folder, plot, json, quiet)
 
@@ -137,7 +139,7 @@ def show_command(
 ) -> None:
     """Show a run: how it ended and its loss curve; with --json also its settings.
 
-    Exit codes as for `train`.
+    Exit codes as for `train`, and 2 if the run is not finished.
     """
     from wideproof.training import Run
 
@@ -145,9 +147,28 @@ def show_command(
     _finish(Run.load(folder), folder, plot, json, quiet=False)
 
 
+def _interrupted(folder: Path, plot: Path | None, json: bool, quiet: bool) -> None:
+    """Show what was saved, and how to resume it."""
+    from wideproof.training import Run
+
+    try:
+        run = Run.load(folder)
+    except InputError:  # a second signal came before anything was saved
+        say_nothing_is_kept()
+    else:
+        _show(run, folder, plot, json, quiet)
+
+
 def _finish(run: Run, folder: Path, plot: Path | None, json: bool, quiet: bool) -> None:
-    from wideproof.report import loss_figure, run_summary, run_text, save_figure
     from wideproof.training import Status
+
+    _show(run, folder, plot, json, quiet)
+    unfinished = run.status is Status.RUNNING
+    raise typer.Exit(2 if unfinished else 1 if run.succeeded is Answer.FAILS else 0)
+
+
+def _show(run: Run, folder: Path, plot: Path | None, json: bool, quiet: bool) -> None:
+    from wideproof.report import loss_figure, run_summary, run_text, save_figure
 
     if plot is not None and len(run.steps):
         save_figure(loss_figure(run), plot)
@@ -155,8 +176,6 @@ def _finish(run: Run, folder: Path, plot: Path | None, json: bool, quiet: bool) 
         print_json(run_summary(run, folder))
     else:
         typer.echo(run_text(run, folder, plot=plot, drawn=not quiet))
-    interrupted = run.status is Status.RUNNING
-    raise typer.Exit(2 if interrupted else 1 if run.succeeded is Answer.FAILS else 0)
 
 
 def _check_plot(plot: Path | None) -> None:

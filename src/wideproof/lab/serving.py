@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 import socket
-import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn
 
 from wideproof.errors import InputError
+from wideproof.interrupts import deliver, handling
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -25,6 +26,9 @@ def serve(
     tell: Callable[[str], None] = print,
 ) -> None:
     """Serve the lab until Ctrl-C.
+
+    SIGTERM and SIGHUP close it as well, and then act as they do elsewhere: they end the process, or call its own
+    handlers.
 
     Parameters
     ----------
@@ -71,17 +75,23 @@ def serve(
     server = uvicorn.Server(settings)
     if browser:
         webbrowser.open(address)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _stop)  # uvicorn closes, and then repeats the signal
-        signal.signal(signal.SIGHUP, lambda *_: server.handle_exit(signal.SIGTERM, None))
-    try:
-        server.run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        lab.clear()
-        listening.close()
+    caught: list[int] = []
 
+    def stop(number: int, _: FrameType | None) -> NoReturn:  # uvicorn closes, and then repeats the signal
+        caught.append(number)
+        raise KeyboardInterrupt
 
-def _stop(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+    def hang_up(number: int, _: FrameType | None) -> None:
+        caught.append(number)
+        server.handle_exit(signal.SIGTERM, None)
+
+    with handling((signal.SIGTERM,), stop), handling((signal.SIGHUP,), hang_up):
+        try:
+            server.run(sockets=[listening])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            lab.clear()
+            listening.close()
+    for number in caught[:1]:
+        deliver(number)

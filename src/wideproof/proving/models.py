@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from wideproof.arguments import flag, number, one_of
 from wideproof.certificates import DENSE
 from wideproof.certificates import certify as certify_weights
 from wideproof.data import AnyDataset, Dataset, load, prepare
@@ -104,10 +105,9 @@ def certify_model(
                 polish=polish, sharp=sharp, progress=progress, **loading,
             )  # fmt: skip
             return dataclasses.replace(made, folder=None)
-    if targets not in ("auto", *CODINGS):
-        raise InputError(f"targets must be auto, signs or one-hot, got {targets!r}")
-    if not polish >= 0:
-        raise InputError(f"polish must be a share of the weights' length, 0 or more, got {polish}")
+    one_of("auto", *CODINGS)("targets", targets)
+    number("a share of the weights' length, 0 or more", lambda share: share >= 0, finite=False)("polish", polish)
+    flag("sharp", sharp)
     recipe = Recipe(steps=0, step_size="safe")
     job = Job(Path(folder), recipe, sharp, progress or unwatched)
     folders.require_place(job.folder)

@@ -111,7 +111,8 @@ def prove(
 
     Returns
     -------
-    A `Proof`: proved, proved impossible, or not proved with the obstacle.
+    A `Proof`: proved, proved impossible, or not proved with the obstacle. Ctrl-C and SIGTERM act as they do in `train`,
+    and the same call with the same `folder` goes on.
 
     Examples
     --------
@@ -301,7 +302,7 @@ def _train(job: Job, network: Network, data: AnyDataset, recipe: Recipe) -> tupl
             network, data, dataclasses.replace(recipe, steps=steps), folder=place, progress=job.progress, start=start
         )
     while True:
-        if run.status is Status.RUNNING:
+        if run.status is Status.RUNNING:  # a signal asked to stop, and the caller's own handler of it returned
             raise KeyboardInterrupt
         last = run.status is not Status.LIMIT or run.step >= recipe.steps
         if (often or near) and (not looks or looks[-1].ratio.step < run.step):

@@ -82,6 +82,10 @@ def in_processes(tasks: Sequence[Task], workers: int) -> Generator[Outcome]:
         with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
             try:
                 yield from _drain(pool, waiting, workers)
+            except (KeyboardInterrupt, GeneratorExit):  # nobody waits for what is not needed
+                for process in list((pool._processes or {}).values()):
+                    process.kill()
+                raise
             except BrokenProcessPool:
                 for digest in list(waiting):
                     tries[digest] += 1

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 
 import jax
@@ -61,8 +62,12 @@ def train(
 
     Returns
     -------
-    A `Run`. Divergence is a result (`run.status`), not an exception. Ctrl-C ends the run after the current chunk,
-    with `Status.RUNNING`.
+    A `Run`. Divergence is a result (`run.status`), not an exception.
+
+    Ctrl-C and SIGTERM stop the run after the current chunk of steps; it is saved, where there is a `folder`, and then
+    the signal acts as it does elsewhere: Ctrl-C raises `KeyboardInterrupt`, SIGTERM ends the process, and a handler of
+    the caller's own is called. Where that returns, so does `train`, with `Status.RUNNING`. A second signal acts at
+    once. `resume` and `train_many` do the same.
 
     Examples
     --------
@@ -152,20 +157,41 @@ def train_many(
     if how == "auto":
         how = "loop" if jax.default_backend() == "cpu" else "batch"
     recipes = [dataclasses.replace(recipe, seed=int(seed)) for seed in seeds]
-    if how == "batch":
-        runs = [begin(network, data, r) for r in recipes]
-        lanes = max(1, int(_memory() // (2 * _needed(network, recipe))))
-        parts = [runs[k : k + lanes] for k in range(0, len(runs), lanes)]
-        return [run for part in parts for run in _drive(part, record or {}, None, 0.0, progress)]
-    measures = record or {}
+    train_all = _in_batches if how == "batch" else _side_by_side
+    with stop_request():
+        return train_all(network, data, recipes, record or {}, progress)
+
+
+def _in_batches(
+    network: Network,
+    data: AnyDataset,
+    recipes: list[Recipe],
+    measures: Mapping[str, Measure],
+    progress: Watch | None,
+) -> list[Run]:
+    runs = [begin(network, data, recipe) for recipe in recipes]
+    lanes = max(1, int(_memory() // (2 * _needed(network, recipes[0])))) if recipes else 1
+    parts = [runs[k : k + lanes] for k in range(0, len(runs), lanes)]
+    return [run for part in parts for run in _drive(part, measures, None, 0.0, progress)]
+
+
+def _side_by_side(
+    network: Network,
+    data: AnyDataset,
+    recipes: list[Recipe],
+    measures: Mapping[str, Measure],
+    _: Watch | None,
+) -> list[Run]:
+    """Train each recipe in a thread; what asks the caller's thread to stop asks these too."""
 
     @double
     def one(recipe: Recipe) -> Run:
         return _drive([begin(network, data, recipe)], measures, None, 0.0, None)[0]
 
     first = one(recipes[0])  # compiles before the threads ask for the same program
+    contexts = [copy_context() for _ in recipes[1:]]
     with ThreadPoolExecutor(cores() if jax.default_backend() == "cpu" else 1) as pool:
-        return [first, *pool.map(one, recipes[1:])]
+        return [first, *pool.map(lambda context, recipe: context.run(one, recipe), contexts, recipes[1:])]
 
 
 @double
