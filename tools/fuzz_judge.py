@@ -1,15 +1,21 @@
 r"""Judge the sentence of a verdict literally: is what it says about the stored numbers true?
 
 Nothing of the prover or the verifier is used. Numbers are read from the sentence, arrays from the file, and the method
-that the sentence names is run by `fuzz_network` in long double. Every run has a shadow in float64. Long double rounds
-2^11 times finer, so a sixteenth of what the two differ by is far more than the error of the finer one, however errors
-grow on the way; it is the tolerance of every comparison. What cannot be decided so (steps too many to be taken, a shadow that is lost) is
-`undecided`, never `violated`.
+that the sentence names is run in long double, on the network as docs/theory/certificates.md (section 3) describes it:
+
+    z_k = Σ_t M_t φ_t(x_src(t)),   x_k = [x_skip] + s_k σ_k(z_k),   f = C x_site + c
+
+Every run has a shadow in float64. Long double rounds 2^11 times finer, so a sixteenth of what the two differ by is far
+more than the error of the finer one, however errors grow on the way; it is the tolerance of every comparison. What
+cannot be decided so (steps too many to be taken, a shadow that is lost) is `undecided`, never `violated`.
+
+Values are arrays (examples, positions, features). All trained weights together are one vector, `theta`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import random
 import re
@@ -18,12 +24,278 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from fuzz_network import LONG, MARGIN_LOSSES, Net
 
+LONG = np.longdouble
 NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 WORK = 3e7  # products that one judgement may take, about
 SHADOW = LONG(1) / 16  # of the difference from float64
 FEWEST, MOST = 6, 600  # steps that are taken, at least and at most
+
+
+def erf(z: np.ndarray) -> np.ndarray:
+    """Return erf to about the precision of the numbers: 2/√π e^(−z²) Σ 2^k z^(2k+1) / (2k+1)!!, all terms of one sign.
+
+    >>> bool(abs(erf(np.array([0.5], LONG))[0] - LONG("0.520499877813046537682746653891964529")) < 1e-18)
+    True
+    """
+    near = np.clip(z, -7, 7)  # 1 − erf(7) is 4e-23
+    term, total = near, near
+    for k in range(1, 220):
+        term = term * (2 * near * near) / (2 * k + 1)
+        total = total + term
+    root = np.sqrt(np.arctan(near.dtype.type(1)) * 4)
+    return np.clip(2 / root * np.exp(-near * near) * total, -1, 1)
+
+
+def sigmoid(z: np.ndarray) -> np.ndarray:
+    """Return 1 / (1 + e^−z) without overflow."""
+    small = np.exp(-np.abs(z))
+    return np.where(z >= 0, 1, small) / (1 + small)
+
+
+def softplus(z: np.ndarray) -> np.ndarray:
+    """Return log(1 + e^z) without overflow."""
+    return np.maximum(z, 0) + np.log1p(np.exp(-np.abs(z)))
+
+
+def _mish(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    t = np.tanh(softplus(z))
+    return z * t, t + z * (1 - t * t) * sigmoid(z)
+
+
+def _gelu(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    two = z.dtype.type(2)
+    below = (1 + erf(z / np.sqrt(two))) / 2
+    return z * below, below + z * np.exp(-z * z / 2) / np.sqrt(8 * np.arctan(z.dtype.type(1)))
+
+
+ACTIVATIONS: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {  # z -> value, slope
+    "softplus": lambda z: (softplus(z), sigmoid(z)),
+    "sigmoid": lambda z: (sigmoid(z), sigmoid(z) * sigmoid(-z)),
+    "tanh": lambda z: (np.tanh(z), 1 / np.cosh(np.clip(z, -5000, 5000)) ** 2),
+    "erf": lambda z: (erf(z), 2 * np.exp(-z * z) / np.sqrt(4 * np.arctan(z.dtype.type(1)))),
+    "arctan": lambda z: (np.arctan(z), 1 / (1 + z * z)),
+    "sin": lambda z: (np.sin(z), np.cos(z)),
+    "swish": lambda z: (z * sigmoid(z), sigmoid(z) * (1 + z * sigmoid(-z))),
+    "gelu": _gelu,
+    "mish": _mish,
+    "elu": lambda z: (np.where(z > 0, z, np.expm1(np.minimum(z, 0))), np.exp(np.minimum(z, 0))),
+    "softsign": lambda z: (z / (1 + np.abs(z)), 1 / (1 + np.abs(z)) ** 2),
+    "identity": lambda z: (z, np.ones_like(z)),
+    "relu": lambda z: (np.maximum(z, 0), (z > 0).astype(z.dtype)),
+}
+# margin z -> ℓ(z), ℓ'(z)
+MARGIN_LOSSES: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
+    "logistic": lambda z: (softplus(-z), -sigmoid(-z)),
+    "exp_linear": lambda z: (
+        np.where(z > 0, np.exp(-np.maximum(z, 0)), 1 - z),
+        np.where(z > 0, -np.exp(-np.maximum(z, 0)), -1),
+    ),
+    "squared_hinge": lambda z: (np.maximum(1 - z, 0) ** 2, -2 * np.maximum(1 - z, 0)),
+    "half_squared_hinge": lambda z: (np.maximum(1 - z, 0) ** 2 / 2, -np.maximum(1 - z, 0)),
+    "huber_hinge": lambda z: (
+        np.where(z < 0, z.dtype.type(1) / 2 - z, np.maximum(1 - z, 0) ** 2 / 2),
+        -np.clip(1 - z, 0, 1),
+    ),
+}
+
+
+class Map:
+    """One map φ of a term on a grid: what it reads, its adjoint, and the grid that comes out."""
+
+    def __init__(self, stated: dict[str, Any], grid: tuple[int, ...], features: int) -> None:
+        self.kind, self.positions = stated["kind"], math.prod(grid)
+        self.out, self.features = grid, features
+        if self.kind == "ones":
+            self.features = 1
+        elif self.kind == "flat":
+            self.out, self.features = (), features * self.positions
+        elif self.kind in ("patches", "average"):
+            self._windows(stated, grid, features)
+        elif self.kind != "identity":
+            raise ValueError(f"there is no map {self.kind!r}")
+
+    def _windows(self, stated: dict[str, Any], grid: tuple[int, ...], features: int) -> None:
+        sides = [stated[name] for name in ("positions", "size", "stride", "padding")]
+        if tuple(sides[0]) != grid:
+            raise ValueError("windows on another grid")
+        per_axis = []
+        for length, size, stride, (before, after) in zip(*sides, strict=True):
+            count = (length + before + after - size) // stride + 1
+            per_axis.append([[j * stride + i - before for i in range(size)] for j in range(count)])
+        self.out = tuple(map(len, per_axis))
+        table = []
+        for window in itertools.product(*per_axis):
+            row = []
+            for place in itertools.product(*window):
+                inside = all(0 <= i < length for i, length in zip(place, grid, strict=True))
+                row.append(int(np.ravel_multi_index(place, grid)) if inside else self.positions)
+            table.append(row)
+        self.table = np.array(table)
+        self.count = self.table.shape[1]
+        self.features = features * (self.count if self.kind == "patches" else 1)
+
+    def read(self, x: np.ndarray, places: int) -> np.ndarray:
+        """Return φ(x), (examples, positions, features)."""
+        n = len(x)
+        if self.kind == "ones":
+            return np.ones((n, places, 1), x.dtype)
+        if self.kind == "identity":
+            return x
+        if self.kind == "flat":
+            return x.swapaxes(1, 2).reshape(n, 1, -1)
+        seen = np.concatenate([x, np.zeros_like(x[:, :1])], axis=1)[:, self.table]
+        if self.kind == "average":
+            return seen.sum(axis=2) / self.count
+        return seen.swapaxes(2, 3).reshape(n, len(self.table), -1)
+
+    def back(self, y: np.ndarray) -> np.ndarray:
+        """Return the adjoint of φ, applied to (examples, positions, features)."""
+        n = len(y)
+        if self.kind == "identity":
+            return y
+        if self.kind == "flat":
+            return y.reshape(n, -1, self.positions).swapaxes(1, 2)
+        if self.kind == "average":
+            parts = np.repeat(y[:, :, :, None] / self.count, self.count, axis=3)
+        else:
+            parts = y.reshape(n, len(self.table), -1, self.count)
+        found = np.zeros((n, self.positions + 1, parts.shape[2]), y.dtype)
+        for o in range(self.count):  # windows at different places read different positions with the same offset
+            inside = self.table[:, o] < self.positions
+            found[:, self.table[inside, o]] += parts[..., o][:, inside]
+        return found[:, :-1]
+
+
+class Net:
+    """The network on its inputs, in one precision; `theta` are all trained weights, as matrices row by row."""
+
+    def __init__(
+        self, config: dict[str, Any], weights: dict[str, np.ndarray], x: np.ndarray, dtype: Any = LONG
+    ) -> None:
+        self.config, self.dtype, self.n = config, dtype, len(x)
+        self.biases = {t["weight"] for node in config["nodes"] for t in node["terms"] if t["map"]["kind"] == "ones"}
+        used = {t["weight"] for node in config["nodes"] for t in node["terms"]} - {None}
+        used |= {config["read_out"], config["bias"]} - {None}
+        self.matrices = {name: self.matrix(name, weights[name]).astype(dtype) for name in sorted(used)}
+        self.trained = list(config["trained"])
+        cuts = np.cumsum([0, *(self.matrices[name].size for name in self.trained)])
+        self.place = {name: slice(cuts[k], cuts[k + 1]) for k, name in enumerate(self.trained)}
+        self.size = int(cuts[-1])
+        shape = config["shape"]
+        if config["times"]:
+            inputs = [x[:, t, None, :] for t in range(config["times"])]
+        else:
+            inputs = [x.reshape(self.n, shape[0], -1).swapaxes(1, 2)]
+        self.inputs = [part.astype(dtype) for part in inputs]
+        self.rows = len(config["sites"]) * config["outputs"]
+        self.maps: list[list[Map]] = []
+        grids = {-1 - t: (tuple(shape[1:]), shape[0]) for t in range(len(inputs))}
+        for k, node in enumerate(config["nodes"]):
+            self.maps.append([Map(t["map"], *grids[t["source"]]) for t in node["terms"]])
+            outs = {m.out for m in self.maps[-1] if m.kind != "ones"}
+            if len(outs) != 1:
+                raise ValueError("the terms of a node have different grids")
+            units = {m.features if t["weight"] is None else len(self.matrices[t["weight"]])
+                     for t, m in zip(node["terms"], self.maps[-1], strict=True)}  # fmt: skip
+            if len(units) != 1:
+                raise ValueError("the terms of a node have different sizes")
+            grids[k] = (outs.pop(), units.pop())
+        self.grids = grids
+
+    def matrix(self, name: str, weight: np.ndarray) -> np.ndarray:
+        """Return a weight with one row for each unit."""
+        config = self.config
+        if name in (config["read_out"], config["bias"]):
+            return weight.reshape(config["outputs"], -1)
+        if config["columns"] and name not in self.biases:
+            weight = weight.reshape(-1, weight.shape[-1]).T
+        return weight.reshape(len(weight), -1)
+
+    def vector(self, weights: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the trained weights of a dictionary as one vector."""
+        return np.concatenate([self.matrix(name, weights[name]).ravel() for name in self.trained]).astype(self.dtype)
+
+    def at(self, theta: np.ndarray, rows: Any = None) -> Pass:
+        """Run the network with these trained weights on all rows, or on some."""
+        parts = {name: theta[at].reshape(self.matrices[name].shape) for name, at in self.place.items()}
+        return Pass(self, {**self.matrices, **parts}, rows)
+
+
+class Pass:
+    """One run: `outputs` (examples, sites x outputs), and what the way back needs."""
+
+    def __init__(self, net: Net, matrices: dict[str, np.ndarray], rows: Any) -> None:
+        config = net.config
+        self.net, self.matrices = net, matrices
+        values = {-1 - t: part if rows is None else part[rows] for t, part in enumerate(net.inputs)}
+        self.n = len(values[-1])
+        self.read: list[list[np.ndarray]] = []
+        self.slopes: list[np.ndarray] = []
+        with np.errstate(all="ignore"):
+            for k, node in enumerate(config["nodes"]):
+                places = math.prod(net.grids[k][0])
+                terms = zip(node["terms"], net.maps[k], strict=True)
+                self.read.append([phi.read(values[t["source"]], places) for t, phi in terms])
+                z: Any = 0
+                for t, phi in zip(node["terms"], self.read[-1], strict=True):
+                    z = z + (phi if t["weight"] is None else phi @ matrices[t["weight"]].T)
+                value, slope = ACTIVATIONS[node["activation"]](z)
+                scale = net.dtype(node["scale"])
+                value = scale * value
+                if node["skip"] is not None:
+                    value = value + values[node["skip"]]
+                values[k] = value
+                self.slopes.append(scale * slope)
+            self.sites = [values[k].swapaxes(1, 2).reshape(self.n, -1) for k in config["sites"]]
+            found = [site @ matrices[config["read_out"]].T for site in self.sites]
+            if config["bias"] is not None:
+                found = [part + matrices[config["bias"]].T for part in found]
+            self.outputs = np.concatenate(found, axis=1)
+
+    def pull(self, seeds: np.ndarray) -> np.ndarray:
+        """Return the gradient of Σ seeds · outputs by `theta`; seeds are (examples, sites x outputs)."""
+        return self._back(seeds, 1).sum(axis=0)
+
+    def jacobian(self) -> np.ndarray:
+        """Return the derivatives of all outputs by `theta`, rows (example, site, output)."""
+        count = self.net.rows
+        return self._back(np.tile(np.eye(count, dtype=self.net.dtype), (self.n, 1)), count)
+
+    def _back(self, seeds: np.ndarray, count: int) -> np.ndarray:
+        """Return a gradient for each row of the seeds; every example has `count` rows, one after the other."""
+        net, config, n = self.net, self.net.config, len(seeds)
+        found = np.zeros((n, net.size), net.dtype)
+        backs: dict[int, Any] = {}
+        outputs, read_out, level = config["outputs"], config["read_out"], config["bias"]
+        with np.errstate(all="ignore"):
+            for k, (site, value) in enumerate(zip(config["sites"], self.sites, strict=True)):
+                part = seeds[:, k * outputs : (k + 1) * outputs]
+                if read_out in net.place:
+                    own = part[:, :, None] * np.repeat(value, count, axis=0)[:, None, :]
+                    found[:, net.place[read_out]] += own.reshape(n, -1)
+                if level in net.place:
+                    found[:, net.place[level]] += part
+                back = (part @ self.matrices[read_out]).reshape(n, net.grids[site][1], -1).swapaxes(1, 2)
+                backs[site] = backs.get(site, 0) + back
+            for k in reversed(range(len(config["nodes"]))):
+                if k not in backs:
+                    continue
+                node, back = config["nodes"][k], backs[k]
+                if node["skip"] is not None:
+                    backs[node["skip"]] = backs.get(node["skip"], 0) + back
+                gain = back * np.repeat(self.slopes[k], count, axis=0)
+                for t, phi, read in zip(node["terms"], net.maps[k], self.read[k], strict=True):
+                    if t["weight"] in net.place:
+                        own = gain.swapaxes(1, 2) @ np.repeat(read, count, axis=0)
+                        found[:, net.place[t["weight"]]] += own.reshape(n, -1)
+                    if phi.kind != "ones" and t["source"] >= 0:
+                        down = gain if t["weight"] is None else gain @ self.matrices[t["weight"]]
+                        backs[t["source"]] = backs.get(t["source"], 0) + phi.back(down)
+        return found
+
+
+# judging
 
 
 class Judgement(NamedTuple):
@@ -109,7 +381,7 @@ class Case:
         for rows in self.members:
             mean = [sum(exact[i][j] for i in rows) / len(rows) for j in range(self.y.shape[1])]
             least += sum((exact[i][j] - mean[j]) ** 2 for i in rows for j in range(len(mean))) / 2
-            means.append([LONG(m.numerator) / LONG(m.denominator) if m.denominator != 1 else LONG(int(m)) for m in mean])
+            means.append([LONG(m.numerator) / LONG(m.denominator) for m in mean])
         self.least, self.means = least, np.array(means, LONG)
         self.lowest = LONG(least.numerator) / LONG(least.denominator)
 
@@ -123,7 +395,9 @@ class Case:
                 require(set(given) == set(self.config["trained"]), f"the arrays {prefix} are {sorted(given)}")
                 for name, array in given.items():
                     wanted = self.weights[name].shape
-                    require(array.shape == wanted, f"{prefix}{name} has the shape {array.shape}, the weights {wanted}")
+                    words = "as many numbers" if array.size == self.weights[name].size else "another number of entries"
+                    words = f"{prefix}{name} has the shape {array.shape}, the weights {wanted}: {words}"
+                    require(array.shape == wanted, words)
         wanted = (self.config["times"],) if self.config["times"] else ()
         wanted += (self.config["outputs"],) if self.config["outputs"] > 1 or self.config["times"] else ()
         require(self.arrays["y"].shape == (self.n, *wanted), f"y has the shape {self.arrays['y'].shape}")
@@ -177,8 +451,8 @@ class Case:
     def loss(self, net: Net, theta: np.ndarray) -> Any:
         """Return the loss of all rows."""
         f, y = net.at(theta).outputs, self.y.astype(net.dtype)
-        total = ((f - y) ** 2).sum() / 2 if self.loss_name == "squared" else MARGIN_LOSSES[self.loss_name](y * f)[0].sum()
-        return total / self.n if self.mean else total
+        each = (f - y) ** 2 / 2 if self.loss_name == "squared" else MARGIN_LOSSES[self.loss_name](y * f)[0]
+        return each.sum() / self.n if self.mean else each.sum()
 
     def margin(self, net: Net, theta: np.ndarray) -> Any:
         """Return the least margin: y f, or by how much the own output exceeds all others."""
@@ -190,7 +464,7 @@ class Case:
         return (f[own] - np.where(own, -np.inf, f).max(axis=1)).min()
 
     def apart(self, net: Net, theta: np.ndarray) -> np.ndarray:
-        """Return the residuals from the means of equal rows, weighted: half their square is the loss above the least."""
+        """Return the residuals from the means of equal rows, weighted: half their square is the loss above L*."""
         f = net.at(theta, self.first).outputs
         return (self.roots.astype(net.dtype)[:, None] * (f - self.means.astype(net.dtype))).ravel()
 
@@ -200,7 +474,7 @@ class Case:
         return np.repeat(self.roots.astype(np.float64), self.nets[1].rows)[:, None] * j
 
     def nearest(self, theta: np.ndarray, rounds: int = 60) -> np.ndarray:
-        """Return the zero of `apart` that is nearest to `theta`, as far as Newton's method on both conditions finds it."""
+        """Return the zero of `apart` that is nearest to `theta`, as far as Newton's method finds it."""
         z, before = theta, math.inf
         if self.large:
             raise UndecidedError("the Jacobian is too large")
@@ -244,6 +518,7 @@ class Twin:
 
     def __init__(self, case: Case, theta: np.ndarray) -> None:
         self.case, self.at, self.begun = case, [theta.astype(net.dtype) for net in case.nets], theta
+        self.worst, self.floor = LONG(0), 256 * np.finfo(LONG).eps * (1 + norm(case.means))
 
     @property
     def theta(self) -> np.ndarray:
@@ -263,14 +538,15 @@ class Twin:
         """Return a number and its tolerance: what the shadow differs by, and the rounding of what is measured."""
         with np.errstate(all="ignore"):
             fine, coarse = (what(net, theta) for net, theta in zip(self.case.nets, self.at, strict=True))
-        slack = SHADOW * abs(fine - LONG(coarse)) + 64 * np.finfo(LONG).eps * abs(fine)
+        slack = SHADOW * abs(fine - LONG(coarse)) + 256 * np.finfo(LONG).eps * abs(fine)
         return (fine, slack) if np.isfinite(fine) and np.isfinite(slack) else (fine, LONG(math.inf))
 
     def residual(self) -> tuple[Any, Any]:
         """Return the norm of all residuals above the least loss, and a tolerance: how far the shadow's outputs are."""
         with np.errstate(all="ignore"):
             fine, coarse = (self.case.apart(net, theta) for net, theta in zip(self.case.nets, self.at, strict=True))
-            value, slack = norm(fine), SHADOW * norm(fine - coarse.astype(LONG))
+            value, slack = norm(fine), SHADOW * norm(fine - coarse.astype(LONG)) + self.floor
+        self.worst = slack = max(slack, self.worst)  # float64 may be right by chance
         return (value, slack) if np.isfinite(slack) else (value, LONG(math.inf))
 
     def away(self, point: np.ndarray | None = None) -> tuple[Any, Any]:
@@ -300,7 +576,7 @@ def at_most(found: tuple[Any, Any], bound: Any, what: str, small: bool = False) 
 def follow(case: Case, said: dict[str, str]) -> Twin:
     """Follow the stored steps from the start, and require where they end."""
     batches, count = case.arrays.get("batches"), int(said["count"])
-    require((batches is not None) == ("stored_batch" in said), "batches are stored and not said, or said and not stored")
+    require((batches is not None) == ("stored_batch" in said), "batches are stored or said, not both")
     if batches is not None:
         require(batches.shape == (count, int(said["stored_batch"])), "steps or size of the stored batches")
         sets = all(len(set(rows)) == len(rows) and set(rows) <= set(range(case.n)) for rows in batches.tolist())
@@ -341,17 +617,17 @@ def descent(case: Case, said: dict[str, str]) -> None:
         require(int(said["alike"]) == alike, f"{alike} rows have the input of another one")
     require((case.least > 0) == ("low" in said), "whether zero loss can be reached")
     before, slack = run.residual()
-    for k in range(min(steps, case.cap)):
+    for k in range(case.cap + 1):
+        if k == steps:
+            loss, loose = run.measure(case.loss)
+            at_most((loss - least, loose), said["epsilon"], f"loss after {steps} steps")
         run.step(eta / case.n if case.mean else eta)
         after, loose = run.residual()
         at_most((after, loose + slack), share * before, f"residual after step {k + 1}", True)
         at_most(run.away(), said["end"], f"way after step {k + 1}")
         before, slack = after, loose
-    if steps <= case.cap:
-        loss, loose = run.measure(case.loss)
-        at_most((loss - least, loose), said["epsilon"], f"loss after {steps} steps")
-    else:
-        extrapolate(case, run, eta, steps - case.cap, LONG(said["epsilon"]))
+    if steps > case.cap:
+        extrapolate(case, run, eta, steps - case.cap - 1, LONG(said["epsilon"]))
     if "radius" in said:
         existence(case, said)
 
@@ -375,8 +651,8 @@ def extrapolate(case: Case, run: Twin, eta: Any, steps: int, epsilon: Any) -> No
 def existence(case: Case, said: dict[str, str]) -> None:
     """Theorem 2: a zero within the distance."""
     z = case.nearest(case.anchor)
-    far, radius = norm(z - case.anchor), LONG(said["radius"])
-    require(far <= radius * (1 + LONG(1e-9)) + 1e-15 * (1 + norm(z)), f"the nearest zero is {far:.9g} away, not {radius:.9g}")
+    far, slack = norm(z - case.anchor), 1e-15 * (1 + norm(z))
+    at_most((far, slack + LONG(1e-9) * far), said["radius"], "distance of the nearest zero", True)
 
 
 def exists(case: Case, said: dict[str, str]) -> None:
@@ -435,9 +711,9 @@ def balls_of_starts(case: Case, far: Any, count: int) -> list[np.ndarray]:
     return [case.anchor + far * v for v in case.directions(case.anchor, count)] if far > 0 else [case.anchor]
 
 
-def near_zeros(case: Case, said: dict[str, str], run: Twin, steps: int, macro: Callable[[Twin], None], cap: int) -> None:
+def near_zeros(case: Case, said: dict[str, str], run: Twin, macro: Callable[[Twin], None], cap: int) -> None:
     """Check the contraction towards the nearest minimum, the ball, and the loss at the end, of one run."""
-    share, end = 1 - LONG(said["rate"]), LONG(said["end"])
+    share, end, steps = 1 - LONG(said["rate"]), LONG(said["end"]), int(said["steps"])
     least = case.lowest if "above" in said else LONG(0)
     try:
         before = norm(run.theta - case.nearest(run.theta))
@@ -445,10 +721,13 @@ def near_zeros(case: Case, said: dict[str, str], run: Twin, steps: int, macro: C
         case.open.append(str(error))
         before = None
     at_most(run.away(case.anchor), end, "distance from the stored weights at the start")
-    for k in range(min(steps, cap)):
+    for k in range(cap + 1):
+        if k == steps:
+            loss, loose = run.measure(case.loss)
+            at_most((loss - least, loose), said["epsilon"], f"loss after {steps}")
         macro(run)
         at_most(run.away(case.anchor), end, f"distance from the stored weights after {k + 1}")
-        if before is not None and (k < 3 or k == min(steps, cap) - 1):
+        if before is not None and (k < 3 or k == cap):
             try:
                 after = norm(run.theta - case.nearest(run.theta))
             except UndecidedError as error:
@@ -459,24 +738,18 @@ def near_zeros(case: Case, said: dict[str, str], run: Twin, steps: int, macro: C
             slack = run.away(case.anchor)[1] + 1e-14 * (1 + norm(run.theta)) * LONG(1e-2) + LONG(1e-10) * before
             at_most((after, slack), power * before, f"distance to the nearest minimum after {k + 1}", True)
             before = after
-    if steps <= cap:
-        loss, loose = run.measure(case.loss)
-        at_most((loss - least, loose), said["epsilon"], f"loss after {steps}")
 
 
 def basin(case: Case, said: dict[str, str]) -> None:
     """Theorem 4: from the stored start, or from every start within d."""
     require((case.least > 0) == ("least" in said), "whether zero loss can be reached")
-    eta, steps = LONG(float(said["eta"])), int(said["steps"])
-    if "d" in said:
-        starts = balls_of_starts(case, LONG(said["d"]), 4)
-    else:
-        starts = [case.given("start/")]
+    eta = LONG(float(said["eta"]))
+    starts = balls_of_starts(case, LONG(said["d"]), 4) if "d" in said else [case.given("start/")]
     runs = [case.twin(start) for start in starts]
     if "count" in said:
         runs.insert(0, entered(case, said))
     for run in runs:
-        near_zeros(case, said, run, steps, lambda run: run.step(eta), max(FEWEST, case.cap // len(runs)))
+        near_zeros(case, said, run, lambda run: run.step(eta), max(FEWEST, case.cap // len(runs)))
 
 
 def entered(case: Case, said: dict[str, str]) -> Twin:
@@ -488,7 +761,7 @@ def entered(case: Case, said: dict[str, str]) -> Twin:
 
 def epochs(case: Case, said: dict[str, str]) -> None:
     """Theorem 5: epochs in any order, of the stored batches or of free ones."""
-    eta, steps, size = LONG(float(said["eta"])), int(said["steps"]), int(said["batch"])
+    eta, size = LONG(float(said["eta"])), int(said["batch"])
     rng = random.Random(int(case.rng.integers(2**31)))
     fixed = None
     if "stored" in said:
@@ -517,7 +790,7 @@ def epochs(case: Case, said: dict[str, str]) -> None:
     if "count" in said:
         runs.insert(0, entered(case, said))
     for run in runs:
-        near_zeros(case, said, run, steps, epoch, max(3, case.cap // len(runs) // case.n))
+        near_zeros(case, said, run, epoch, max(3, case.cap // len(runs) // case.n))
 
 
 def sampling(case: Case, said: dict[str, str]) -> None:
@@ -601,15 +874,15 @@ def ridge(case: Case, said: dict[str, str]) -> None:
     for start in starts:
         run = case.twin(start)
         before = norm(run.theta - goal)
-        for k in range(min(steps, cap)):
+        for k in range(cap + 1):
+            if k == steps:
+                most, loose = run.measure(value)
+                at_most((most - lowest, loose + 1e-17 * abs(lowest)), said["epsilon"], f"regularized loss after {k}")
             run.update(lambda net, theta: theta - net.dtype(eta) * slope(net, theta))
             after, slack = run.away(goal)
             at_most((after, slack + rounding), share * before, f"distance to the minimum after step {k + 1}", True)
             at_most(run.away(case.anchor), end, f"distance from the stored weights after step {k + 1}")
             before = after
-        if steps <= cap:
-            most, loose = run.measure(value)
-            at_most((most - lowest, loose + 1e-17 * abs(lowest)), said["epsilon"], f"regularized loss after {steps} steps")
     other = "global" in said["what"]
     tries = [case.anchor + 5 * (1 + radius) * v for v in case.directions(case.anchor, 2)] if other else []
     for theta in [*starts[:2], *tries]:
@@ -619,7 +892,7 @@ def ridge(case: Case, said: dict[str, str]) -> None:
             continue
         inside = norm(found - case.anchor) <= radius
         if inside and not other:
-            require(norm(found - goal) <= 1e-9 * (1 + norm(goal)), "there are two stationary points within the distance")
+            require(norm(found - goal) <= 1e-9 * (1 + norm(goal)), "there are two stationary points")
         if other or inside:
             lower = value(case.nets[0], found)
             require(lower >= lowest - 1e-14 * (1 + abs(lowest)), "there are weights with a lower regularized loss")
@@ -632,9 +905,11 @@ def momentum(case: Case, said: dict[str, str]) -> None:
     share, factor = 1 - LONG(said["rate"]), LONG(said["factor"])
     run = case.twin(case.anchor)
     speeds: list[Any] = [np.zeros(len(case.anchor), net.dtype) for net in case.nets]
-    value, _ = run.residual()
+    value, slack = run.residual()
     first, power = value**2 / 2, LONG(1)
-    for k in range(min(steps, case.cap)):
+    for k in range(case.cap + 1):
+        if k == steps:
+            at_most((value**2 / 2, value * slack + slack**2), said["epsilon"], f"loss after {steps} steps")
         speeds = [net.dtype(beta) * v - net.dtype(eta) * case.gradient(net, theta)
                   for net, theta, v in zip(case.nets, run.at, speeds, strict=True)]  # fmt: skip
         run.at = [theta + v for theta, v in zip(run.at, speeds, strict=True)]
@@ -642,9 +917,6 @@ def momentum(case: Case, said: dict[str, str]) -> None:
         value, slack = run.residual()
         at_most((value**2 / 2, value * slack + slack**2), factor * power * first, f"loss after step {k + 1}", True)
         at_most(run.away(), said["end"], f"way after step {k + 1}")
-    if steps <= case.cap:
-        value, slack = run.residual()
-        at_most((value**2 / 2, value * slack + slack**2), said["epsilon"], f"loss after {steps} steps")
 
 
 def number(name: str) -> str:
@@ -665,11 +937,11 @@ LED = rf"comes within {number('far')} of these weights in {whole('count')} steps
 MARGIN = rf"(?:, and every example is on the right side by at least {number('margin')})?"
 ORIGIN = (
     rf"(?:Gradient descent with step size {number('eta')} from these weights|{COURSE} {LED}"
-    rf"(?:, where the loss is at most {number('there')}{MARGIN})?, and from there (?:it|gradient descent with step size "
-    rf"{number('other')}))"
+    rf"(?:, where the loss is at most {number('there')}{MARGIN})?, and from there (?:it|gradient descent with step "
+    rf"size {number('other')}))"
 )
-EXIST = rf"Weights with (?:zero loss|(?P<least>the least loss that any function of the inputs has)) exist within the distance {number('radius')}\."
 GOAL = "(?:zero loss|(?P<least>the least loss that any function of the inputs has))"
+EXIST = rf"Weights with {GOAL} exist within the distance {number('radius')}\."
 ABOVE = "(?P<above> more than that least loss)?"
 ENDS = (
     rf" multiplies the distance to the nearest global minimum by at most 1 - {number('rate')}, the weights stay within "
@@ -679,8 +951,8 @@ ENDS = (
 ENTERED = rf"(?:{COURSE} {LED}\. )?"
 SGD = (
     rf"{ENTERED}Stochastic gradient descent θ ← θ − {number('eta')} · \(sum over the batch of the gradients of "
-    rf"½ ‖f − y‖²\), that is with the step size {whole('batch')} · {NUMBER} for the mean over a batch of \d+, from every "
-    rf"start within {number('d')} of these weights"
+    rf"½ ‖f − y‖²\), that is with the step size {whole('batch')} · {NUMBER} for the mean over a batch of \d+, from "
+    rf"every start within {number('d')} of these weights"
 )
 
 
@@ -700,10 +972,10 @@ def _sized(check: Callable[[Case, dict[str, str]], None]) -> Callable[[Case, dic
 FORMS: list[tuple[str, Callable[[Case, dict[str, str]], None]]] = [
     (
         rf"{ORIGIN} converges to (?:zero loss|a global minimum, the least loss that any function of the inputs has, "
-        rf"between {number('low')} and {number('high')} \({whole('alike')} rows have the input of another row, and some "
-        rf"of them another target\)): each step multiplies the residual(?: from the means of equal rows)? by at most "
-        rf"1 - {number('rate')}, the weights move by less than {number('end')}, and after {whole('steps')} steps the "
-        rf"loss is at most {number('epsilon')}{ABOVE}\.(?: {EXIST})?",
+        rf"between {number('low')} and {number('high')} \({whole('alike')} rows have the input of another row, and "
+        rf"some of them another target\)): each step multiplies the residual(?: from the means of equal rows)? by at "
+        rf"most 1 - {number('rate')}, the weights move by less than {number('end')}, and after {whole('steps')} steps "
+        rf"the loss is at most {number('epsilon')}{ABOVE}\.(?: {EXIST})?",
         _sized(descent),
     ),
     (EXIST, exists),
@@ -736,8 +1008,8 @@ FORMS: list[tuple[str, Callable[[Case, dict[str, str]], None]]] = [
     (
         rf"{SGD}, each batch {whole('each')} of the {whole('all')} examples drawn at random without replacement and "
         rf"independently of the others, stays within {number('end')} of these weights for ever and converges to zero "
-        rf"loss, with a probability of at least 1 - {number('chance')}; and after {whole('steps')} steps the loss is at "
-        rf"most {number('epsilon')} with a probability of at least 1 - {number('chance_too')} - {number('later')}\.",
+        rf"loss, with a probability of at least 1 - {number('chance')}; and after {whole('steps')} steps the loss is "
+        rf"at most {number('epsilon')} with a probability of at least 1 - {number('chance_too')} - {number('later')}\.",
         sampling,
     ),
     (
@@ -755,8 +1027,8 @@ FORMS: list[tuple[str, Callable[[Case, dict[str, str]], None]]] = [
         ridge,
     ),
     (
-        rf"Gradient descent with momentum {number('beta')} and step size {number('eta')} \(.*?\) from these weights with "
-        rf"Δ = 0 converges to {GOAL}: after k steps what the loss is above that is at most {number('factor')} "
+        rf"Gradient descent with momentum {number('beta')} and step size {number('eta')} \(.*?\) from these weights "
+        rf"with Δ = 0 converges to {GOAL}: after k steps what the loss is above that is at most {number('factor')} "
         rf"\(1 - {number('rate')}\)\^k times what it was at first, the weights move by less than {number('end')}, and "
         rf"after {whole('steps')} steps the loss is at most {number('epsilon')}{ABOVE}\.",
         momentum,

@@ -1,7 +1,7 @@
 """Mutants of certificates: claims, network, loss, theorem, start and arrays changed, with digests made to fit again.
 
-A mutant is decided by the certificate's name, a seed and a number. Some mutations make claims weaker, or state them again
-with room to spare, so that many mutants are still proved and their sentences can be judged.
+A mutant is decided by the certificate's name, a seed and a number. Some mutations make claims weaker, or state them
+again with room to spare, so that many mutants are still proved and their sentences can be judged.
 """
 
 from __future__ import annotations
@@ -21,17 +21,31 @@ from safetensors.numpy import load, save
 
 DOCUMENT, ARRAYS = "certificate.json", "arrays.safetensors"
 THEOREMS = (
-    "descent existence fit logistic impossible finite basin epochs sampling orders ridge momentum".split()
+    "descent", "existence", "fit", "logistic", "impossible", "finite", "basin", "epochs", "sampling", "orders",
+    "ridge", "momentum",
 )  # fmt: skip
 CLAIMS = (
-    "s S rho radii lipschitz sigma b eta rate h epsilon steps D newton_h newton_radius nested kappa distinct least_loss "
-    "least_loss_at_most constant_sum jump margin loss_name loss c R1 I1 I2 groups near d a t normal batch beta bend order "
-    "partition within mu u failure late decay gamma ell reach momentum"
-).split()
-ACTIVATIONS = "softplus sigmoid tanh erf arctan sin swish gelu mish elu softsign identity relu".split()
-LOSSES = "squared logistic exp_linear squared_hinge half_squared_hinge huber_hinge hinge".split()
-UP = "S rho lipschitz b h epsilon steps D newton_h newton_radius least_loss_at_most loss I1 I2 near beta bend order gamma ell late failure reach t".split()
-DOWN = "s sigma eta rate kappa least_loss margin d a mu".split()  # smaller is weaker, or leaves more room
+    "s", "S", "rho", "radii", "lipschitz", "sigma", "b", "eta", "rate", "h", "epsilon", "steps", "D", "newton_h",
+    "newton_radius", "nested", "kappa", "distinct", "least_loss", "least_loss_at_most", "constant_sum", "jump",
+    "margin", "loss_name", "loss", "c", "R1", "I1", "I2", "groups", "near", "d", "a", "t", "normal", "batch", "beta",
+    "bend", "order", "partition", "within", "mu", "u", "failure", "late", "decay", "gamma", "ell", "reach",
+    "momentum",
+)  # fmt: skip
+ACTIVATIONS = (
+    "softplus", "sigmoid", "tanh", "erf", "arctan", "sin", "swish", "gelu", "mish", "elu", "softsign", "identity",
+    "relu",
+)  # fmt: skip
+LOSSES = (
+    "squared", "logistic", "exp_linear", "squared_hinge", "half_squared_hinge", "huber_hinge", "hinge",
+)  # fmt: skip
+# larger is weaker; smaller is weaker, or leaves more room
+UP = (
+    "S", "rho", "lipschitz", "b", "h", "epsilon", "steps", "D", "newton_h", "newton_radius", "least_loss_at_most",
+    "loss", "I1", "I2", "near", "beta", "bend", "order", "gamma", "ell", "late", "failure", "reach", "t",
+)  # fmt: skip
+DOWN = (
+    "s", "sigma", "eta", "rate", "kappa", "least_loss", "margin", "d", "a", "mu",
+)  # fmt: skip
 NEAR = (1 + 2**-52, 1 - 2**-53, 1 + 1e-14, 1 - 1e-12, 1 + 1e-9, 1 - 1e-6, 1.0001, 0.999, 1.01, 0.97, 1.1)
 FAR = (0.5, 2.0, 0.1, 10.0, 1e-3, 1e3, 1e-9, 1e9, 1e-300, 1e300)
 TEXTS = ("@1e400@", "@-1e400@", "@0.1e-400@", "@-0@", "@1E5@", "@123456789012345678901234567890@")
@@ -68,7 +82,7 @@ def load_parts(folder: Path) -> Mutant:
 
 
 def write(folder: Path, mutant: Mutant) -> None:
-    """Write both files, with the digests of what they hold, and with the digest of the data in the anchor if it has one."""
+    """Write both files, with the digests of what they hold, and of the data in the anchor where it has one."""
     folder.mkdir(parents=True, exist_ok=True)
     content = save({name: np.ascontiguousarray(a) for name, a in mutant.arrays.items()})
     document = {key: value for key, value in mutant.document.items() if key != "digests"}
@@ -218,7 +232,7 @@ def claim_add(rng: random.Random, m: Mutant) -> None:
 
 def weaker(rng: random.Random, m: Mutant) -> None:
     """Make one claim weaker: it often stays provable."""
-    names = [name for name in m.claims if name in UP + DOWN]
+    names = [name for name in m.claims if name in (*UP, *DOWN)]
     name = rng.choice(names)
     by = rng.choice([1e-15, 1e-9, 1e-4, 1e-2, 0.2, 1.0, 10.0])
     m.claims[name] = scaled(m.claims[name], 1 + by if name in UP else 1 / (1 + by))
@@ -297,7 +311,8 @@ def _ridge(m: Mutant, room: float) -> None:
 def _momentum(m: Mutant, room: float) -> None:
     k, (rise,), (radius,) = m.claims, m.claims["lipschitz"], m.claims["radii"]
     beta = k["momentum"]
-    k["sigma"], k["ell"] = (k["s"] - rise * radius) * (1 - 1e-12), ((k["S"] + rise * radius) ** 2 + rise * k["rho"]) * (1 + 1e-12)
+    k["sigma"] = (k["s"] - rise * radius) * (1 - 1e-12)
+    k["ell"] = ((k["S"] + rise * radius) ** 2 + rise * k["rho"]) * (1 + 1e-12)
     k["eta"] = min(k["eta"], (1 - beta) / k["ell"] * (1 - 1e-12))
     drag = beta + k["sigma"] * math.sqrt(beta * k["eta"])
     gain = (1 - beta) * k["eta"] * k["sigma"] ** 2 / (1 + drag)
@@ -469,7 +484,8 @@ def net_whole(rng: random.Random, m: Mutant) -> None:
     elif how == 5:
         net["columns"] = not net["columns"]
     elif how == 6:
-        net["shape"] = rng.choice([net["shape"][::-1], [*net["shape"], 1], [math.prod(net["shape"])], [1, *net["shape"]]])
+        old = net["shape"]
+        net["shape"] = rng.choice([old[::-1], [*old, 1], [math.prod(old)], [1, *old]])
     elif how == 7:
         rng.shuffle(net["nodes"])
     else:
@@ -541,13 +557,14 @@ def array_rows(rng: random.Random, m: Mutant) -> None:
         elif how == 4:
             m.arrays[name] = -a
         else:
-            m.arrays[name] = (a * rng.choice(NEAR + (0.5, 2.0))).astype(a.dtype)
+            m.arrays[name] = (a * rng.choice((*NEAR, 0.5, 2.0))).astype(a.dtype)
 
 
 def array_type(rng: random.Random, m: Mutant) -> None:
     """Another type of numbers."""
     name = pick(rng, m)
-    m.arrays[name] = m.arrays[name].astype(rng.choice([np.float32, np.float16, np.int64, np.int32, np.bool_, np.float64]))
+    types = [np.float32, np.float16, np.int64, np.int32, np.bool_, np.float64]
+    m.arrays[name] = m.arrays[name].astype(rng.choice(types))
 
 
 def array_shape(rng: random.Random, m: Mutant) -> None:
@@ -557,8 +574,9 @@ def array_shape(rng: random.Random, m: Mutant) -> None:
     ways: list[Callable[[], np.ndarray]] = [
         lambda: a.T, lambda: a.reshape(-1), lambda: a[None], lambda: a[..., None], lambda: a[:1], lambda: a[..., :1],
         lambda: a[0], lambda: a.reshape(-1)[:1], lambda: a.reshape(-1)[0].reshape(()), lambda: a.reshape(1, -1),
-        lambda: a.reshape(-1, 1), lambda: a[:-1], lambda: np.concatenate([a, a]), lambda: a[:0], lambda: a.reshape(-1)[:1, None],
-        lambda: a.reshape(2, -1), lambda: np.mean(a, axis=0, keepdims=True).astype(a.dtype),
+        lambda: a.reshape(-1, 1), lambda: a[:-1], lambda: np.concatenate([a, a]), lambda: a[:0],
+        lambda: a.reshape(-1)[:1, None], lambda: a.reshape(2, -1),
+        lambda: np.mean(a, axis=0, keepdims=True).astype(a.dtype),
         lambda: np.mean(a, axis=-1, keepdims=True).astype(a.dtype),
     ]  # fmt: skip
     m.arrays[name] = np.array(rng.choice(ways)())
@@ -629,7 +647,8 @@ KINDS: tuple[tuple[float, tuple[Callable[[random.Random, Mutant], None], ...]], 
     (0.15, (net_junk, net_node, net_term, net_map, net_whole, net_trained)),
     (0.08, (theorem, loss, keys, sharp, file_bytes)),
     (0.07, (start_field, batches)),
-    (0.23, (array_entry, array_nudge, array_nudge, array_rows, array_type, array_shape, array_shape, array_narrow, array_names)),
+    (0.23, (array_entry, array_nudge, array_nudge, array_rows, array_type, array_shape, array_shape, array_narrow,
+            array_names)),
 )  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
     python tools/fuzz_verifier.py CORPUS --mutants 30000 --seed 0 --time 20 --out results.jsonl --workers 2
 
-CORPUS is a folder of certificates, each a folder of its own. A mutant is decided by the certificate's name, the seed and
-its number (`fuzz_mutants`). What is called proved is judged by code that shares nothing with verifier and prover
+CORPUS is a folder of certificates, each a folder of its own. A mutant is decided by the certificate's name, the seed
+and its number (`fuzz_mutants`). What is called proved is judged by code that shares nothing with verifier and prover
 (`fuzz_judge`), from the words of the verdict and the arrays of the file. Found are false sentences, exceptions,
 answers that are none of the known ones, and verdicts that come later than the limit of time and 2 seconds.
 
@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fuzz_judge import Judgement, judge
+from fuzz_judge import judge
 from fuzz_mutants import DOCUMENT, load_parts, mutate, write
 
 ROOT = Path(__file__).parents[1]
@@ -87,17 +87,12 @@ def attempt(
     if record["answer"] == "proved":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = judged(mutant.arrays, scratch, statement)
+            written = load_parts(scratch)
+            found = judge(written.document, written.arrays, statement)
         record |= {"judged": found.answer, "why": found.why}
         if found.answer != "holds":
             record["statement"] = statement
     return record
-
-
-def judged(arrays: dict[str, Any], scratch: Path, statement: str) -> Judgement:
-    """Judge a sentence about the files as they were written."""
-    document = json.loads((scratch / DOCUMENT).read_text(encoding="utf-8"))
-    return judge(document, arrays, statement)
 
 
 def serve(connection: Any, options: argparse.Namespace) -> None:
@@ -266,7 +261,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.show:
         name, _, index = options.show[0].rpartition(":")
         verify = verifier(options.verifier, options.time, options.memory)
-        record = attempt(Path(options.corpus, name), options.seed, int(index), verify, Path(options.show[1]), options.time)
+        folder, place = Path(options.corpus, name), Path(options.show[1])
+        record = attempt(folder, options.seed, int(index), verify, place, options.time)
         print(json.dumps(record, indent=1, ensure_ascii=False))
         return 0
     known = names(options)
@@ -297,7 +293,8 @@ def main(arguments: list[str] | None = None) -> int:
                 last = time.monotonic()
                 row, speed = count(records)["all"], (len(records) - before) / (last - began)
                 wrong = ", ".join(f"{int(row[key])} {key}" for key in WRONG)
-                print(f"{len(records)} of {options.mutants}, {speed:.1f}/s, {int(row['proved'])} proved, {wrong}", flush=True)
+                done = f"{len(records)} of {options.mutants}, {speed:.1f}/s, {int(row['proved'])} proved"
+                print(f"{done}, {wrong}", flush=True)
 
         run(options, tasks(), note)
     table = count(records)
