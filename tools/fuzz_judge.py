@@ -27,7 +27,7 @@ import numpy as np
 
 LONG = np.longdouble
 NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
-WORK = 3e7  # products that one judgement may take, about
+WORK, OVERHEAD = 6e7, 1e5  # products that one judgement may take, about; what a node costs besides, in products
 SHADOW = LONG(1) / 16  # of the difference from float64
 FEWEST, MOST = 6, 600  # steps that are taken, at least and at most
 
@@ -43,6 +43,8 @@ def erf(z: np.ndarray) -> np.ndarray:
     for k in range(1, 220):
         term = term * (2 * near * near) / (2 * k + 1)
         total = total + term
+        if k % 8 == 0 and (np.abs(term) <= 1e-22 * np.abs(total)).all():
+            break
     root = np.sqrt(np.arctan(near.dtype.type(1)) * 4)
     return np.clip(2 / root * np.exp(-near * near) * total, -1, 1)
 
@@ -362,10 +364,10 @@ class Case:
         self.anchor = self.nets[0].vector(self.weights)
         self._groups()
         net = self.nets[0]
-        cost = 8.0 * self.n * sum(m.size for m in net.matrices.values()) * max(1, len(self.config["sites"]))
-        cost *= max(math.prod(grid) for grid, _ in net.grids.values()) + 20 * len(self.config["nodes"]) / max(1, cost)
+        cost = 8.0 * self.n * sum(m.size for m in net.matrices.values()) * len(self.config["sites"])
+        cost *= max(math.prod(grid) for grid, _ in net.grids.values())
         self.large = len(self.first) * net.rows * net.size > 2e6 or len(self.first) * net.rows > 300
-        self.cap = int(min(MOST, max(FEWEST, WORK / (cost + 3e4))))
+        self.cap = int(min(MOST, max(FEWEST, WORK / (cost + OVERHEAD * len(self.config["nodes"])))))
         self.rng = np.random.default_rng(int(hashlib.sha256(statement.encode()).hexdigest()[:8], 16))
 
     def _groups(self) -> None:
@@ -379,8 +381,8 @@ class Case:
         exact = [[Fraction(v) for v in row] for row in self.y.tolist()]
         least, means = Fraction(0), []
         for rows in self.members:
-            mean = [sum(exact[i][j] for i in rows) / len(rows) for j in range(self.y.shape[1])]
-            least += sum((exact[i][j] - mean[j]) ** 2 for i in rows for j in range(len(mean))) / 2
+            mean = [sum((exact[i][j] for i in rows), Fraction(0)) / len(rows) for j in range(self.y.shape[1])]
+            least += sum(((exact[i][j] - mean[j]) ** 2 for i in rows for j in range(len(mean))), Fraction(0)) / 2
             means.append([LONG(m.numerator) / LONG(m.denominator) for m in mean])
         self.least, self.means = least, np.array(means, LONG)
         self.lowest = LONG(least.numerator) / LONG(least.denominator)

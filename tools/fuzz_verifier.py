@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fuzz_judge import judge
+from fuzz_judge import Judgement, judge
 from fuzz_mutants import DOCUMENT, load_parts, mutate, write
 
 ROOT = Path(__file__).parents[1]
@@ -87,12 +87,20 @@ def attempt(
     if record["answer"] == "proved":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            written = load_parts(scratch)
-            found = judge(written.document, written.arrays, statement)
+            found = judged(scratch, statement)
         record |= {"judged": found.answer, "why": found.why}
         if found.answer != "holds":
             record["statement"] = statement
     return record
+
+
+def judged(folder: Path, statement: str) -> Judgement:
+    """Judge a sentence about files; of files that cannot be read every sentence is false."""
+    try:
+        written = load_parts(folder)
+    except Exception as error:  # whatever the libraries that read it raise
+        return Judgement("violated", f"the files cannot be read: {error}")
+    return judge(written.document, written.arrays, statement)
 
 
 def serve(connection: Any, options: argparse.Namespace) -> None:
@@ -282,7 +290,9 @@ def main(arguments: list[str] | None = None) -> int:
 
     options.out.parent.mkdir(parents=True, exist_ok=True)
     last = began
+    torn = options.out.exists() and not options.out.read_bytes().endswith(b"\n")
     with options.out.open("a", encoding="utf-8") as out:
+        out.write("\n" * torn)
 
         def note(record: dict[str, Any]) -> None:
             nonlocal last
@@ -303,6 +313,8 @@ def main(arguments: list[str] | None = None) -> int:
         if record["judged"] == "violated" or record.get("late") or record["answer"] in ("raised", "no answer"):
             why = record["why"].strip().splitlines()[-1] if record["why"] else ""
             print(f"{record['certificate']}:{record['index']} {record['answer']} {record['judged']}: {why[:160]}")
+    if unread := sum(record["judged"] == "unread" for record in records):
+        print(f"{unread} sentences were not understood by the judge: teach it their words")
     return int(any(table["all"][key] for key in WRONG)) if table else 0
 
 
