@@ -28,6 +28,7 @@ import numpy as np
 LONG = np.longdouble
 NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 WORK, OVERHEAD = 6e7, 1e5  # products that one judgement may take, about; what a node costs besides, in products
+FAINT = "what a step should lower is at the level of rounding from the first on"
 SHADOW = LONG(1) / 16  # of the difference from float64
 FEWEST, MOST = 6, 600  # steps that are taken, at least and at most
 
@@ -301,7 +302,7 @@ class Pass:
 
 
 class Judgement(NamedTuple):
-    """`answer` is "holds", "violated", "undecided" or "unread"; `why` says which part of the sentence."""
+    """`answer` is "holds", "violated", "undecided" or "unread"; `why` says which part of the sentence, or `FAINT`."""
 
     answer: str
     why: str = ""
@@ -326,7 +327,9 @@ def judge(document: dict[str, Any], arrays: dict[str, np.ndarray], statement: st
             if found:
                 said = {name: value for name, value in found.groupdict().items() if value is not None}
                 check(case, said)
-                return Judgement("undecided", "; ".join(case.open)) if case.open else Judgement("holds")
+                if case.open:
+                    return Judgement("undecided", "; ".join(dict.fromkeys(case.open)))
+                return Judgement("holds", FAINT if case.faint else "")
         return Judgement("unread", case.body[:300])
     except ViolatedError as error:
         return Judgement("violated", str(error))
@@ -355,7 +358,7 @@ class Case:
         self.document, self.arrays, self.config = document, arrays, document["network"]
         self.body, _, self.subject = statement.partition(" This is about ")
         self.weights = {k.removeprefix("weights/"): a for k, a in arrays.items() if k.startswith("weights/")}
-        self.x, self.open = arrays["x"], []
+        self.x, self.open, self.faint = arrays["x"], [], False
         y = arrays["y"][:, 1:] if self.config["times"] else arrays["y"]
         self.n = len(self.x)
         self.y = y.reshape(self.n, -1)
@@ -619,6 +622,7 @@ def descent(case: Case, said: dict[str, str]) -> None:
         require(int(said["alike"]) == alike, f"{alike} rows have the input of another one")
     require((case.least > 0) == ("low" in said), "whether zero loss can be reached")
     before, slack = run.residual()
+    case.faint = bool(before <= 10 * slack)
     for k in range(case.cap + 1):
         if k == steps:
             loss, loose = run.measure(case.loss)
@@ -738,6 +742,7 @@ def near_zeros(case: Case, said: dict[str, str], run: Twin, macro: Callable[[Twi
                 continue
             power = share if k < 3 else share ** (k - 2)  # from the third on to the last
             slack = run.away(case.anchor)[1] + 1e-14 * (1 + norm(run.theta)) * LONG(1e-2) + LONG(1e-10) * before
+            case.faint = case.faint or bool(k == 0 and before <= 10 * slack)
             at_most((after, slack), power * before, f"distance to the nearest minimum after {k + 1}", True)
             before = after
 
@@ -908,6 +913,7 @@ def momentum(case: Case, said: dict[str, str]) -> None:
     run = case.twin(case.anchor)
     speeds: list[Any] = [np.zeros(len(case.anchor), net.dtype) for net in case.nets]
     value, slack = run.residual()
+    case.faint = bool(value <= 10 * slack)
     first, power = value**2 / 2, LONG(1)
     for k in range(case.cap + 1):
         if k == steps:

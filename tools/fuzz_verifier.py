@@ -5,7 +5,8 @@
 CORPUS is a folder of certificates, each a folder of its own. A mutant is decided by the certificate's name, the seed
 and its number (`fuzz_mutants`). What is called proved is judged by code that shares nothing with verifier and prover
 (`fuzz_judge`), from the words of the verdict and the arrays of the file. Found are false sentences, exceptions,
-answers that are none of the known ones, and verdicts that come later than the limit of time and 2 seconds.
+answers that are none of the known ones, and verdicts that come later than the limit of time and 2 seconds. Of what is
+judged, `faint` are sentences about weights that fit to rounding: that a step lowers what is left there cannot be seen.
 
 Each result is a line of the file `--out`; mutants that are there already are skipped, so a run can be taken up again.
 `--verifier FOLDER` takes the package `wideproof_verify` from another folder. `--show NAME:NUMBER FOLDER` writes one
@@ -34,13 +35,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fuzz_judge import Judgement, judge
+from fuzz_judge import FAINT, Judgement, judge
 from fuzz_mutants import DOCUMENT, load_parts, mutate, write
 
 ROOT = Path(__file__).parents[1]
 ANSWERS = ("proved", "not proved", "malformed", "not judged")
 GRACE, JUDGING = 2.0, 60.0  # seconds: beyond the limit of time; for a judgement
-COLUMNS = ("mutants", "proved", "judged", "false", "undecided", "unread", "not proved", "malformed", "not judged",
+COLUMNS = ("mutants", "proved", "judged", "faint", "false", "undecided", "unread", "not proved", "malformed", "not judged",
            "raised", "other", "too long", "slowest")  # fmt: skip
 WRONG = ("false", "raised", "other", "too long")
 
@@ -222,6 +223,7 @@ def count(records: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
             elif answer not in ("not written", "no answer"):
                 row["other"] += 1
             row["judged"] += record["judged"] in ("holds", "violated")
+            row["faint"] += record["judged"] == "holds" and record.get("why") == FAINT
             row["false"] += record["judged"] == "violated"
             row["undecided"] += record["judged"] == "undecided"
             row["unread"] += record["judged"] == "unread"
