@@ -41,8 +41,10 @@ from fuzz_mutants import DOCUMENT, load_parts, mutate, write
 ROOT = Path(__file__).parents[1]
 ANSWERS = ("proved", "not proved", "malformed", "not judged")
 GRACE, JUDGING = 2.0, 60.0  # seconds: beyond the limit of time; for a judgement
-COLUMNS = ("mutants", "proved", "judged", "faint", "false", "undecided", "unread", "not proved", "malformed", "not judged",
-           "raised", "other", "too long", "slowest")  # fmt: skip
+COLUMNS = (
+    "mutants", "proved", "judged", "faint", "false", "undecided", "unread", "not proved", "malformed", "not judged",
+    "raised", "other", "too long", "slowest",
+)  # fmt: skip
 WRONG = ("false", "raised", "other", "too long")
 
 
@@ -184,7 +186,8 @@ def run(options: argparse.Namespace, tasks: Iterator[tuple[str, int]], note: Cal
                 if end:
                     name, index = worker.task
                     blank = {"certificate": name, "seed": options.seed, "index": index, "theorem": kinds[name]}
-                    blank |= {"mutations": [], "answer": "raised" if lost else "no answer", "seconds": round(spent, 1)}
+                    did = mutate(load_parts(Path(options.corpus, name)), name, options.seed, index).did
+                    blank |= {"mutations": did, "answer": "raised" if lost else "no answer", "seconds": round(spent, 1)}
                     record = dict(worker.known or blank | {"judged": "", "why": end})
                     if worker.known is None and not lost:
                         record["late"] = True
