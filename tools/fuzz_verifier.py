@@ -110,7 +110,7 @@ def serve(connection: Any, options: argparse.Namespace) -> None:
     """Verify mutants, one after the other, as they are asked for; in a process of its own."""
     resource.setrlimit(resource.RLIMIT_AS, (options.memory * 2 + 2**31, options.memory * 2 + 2**31))
     verify = verifier(options.verifier, options.time, options.memory)
-    scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    scratch = Path(tempfile.mkdtemp(dir=options.scratch))
     try:
         while (task := connection.recv()) is not None:
             name, index = task
@@ -123,8 +123,6 @@ def serve(connection: Any, options: argparse.Namespace) -> None:
             connection.send(("done", record))
     except (EOFError, BrokenPipeError):
         pass
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 @dataclass
@@ -311,7 +309,8 @@ def main(arguments: list[str] | None = None) -> int:
                 done = f"{len(records)} of {options.mutants}, {speed:.1f}/s, {int(row['proved'])} proved"
                 print(f"{done}, {wrong}", flush=True)
 
-        run(options, tasks(), note)
+        with tempfile.TemporaryDirectory(prefix="fuzz-") as options.scratch:
+            run(options, tasks(), note)
     table = count(records)
     print(shown(table))
     for record in records:
