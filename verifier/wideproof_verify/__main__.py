@@ -57,5 +57,10 @@ def main(arguments: list[str] | None = None) -> int:
     return CODES[verdict.answer]
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Run as a command."""
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()
