@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from wideproof_verify.certificate import Certificate
+from wideproof_verify.maps import Patches
 from wideproof_verify.passes import DENSE
 from wideproof_verify.refusals import NotJudgedError
 
 HOUR = 3600.0
 # Seconds of this kind of machine, generous: one product of float64 numbers, of Arb's, one operation of small arrays.
-PRODUCT, BALL, CALL = 4e-10, 1.2e-7, 2e-6
+PRODUCT, BALL, CALL = 1e-10, 1.2e-7, 2e-6
 
 
 class Cost(NamedTuple):
@@ -56,55 +57,43 @@ def require_within(cost: Cost, seconds: float, memory: float) -> None:
 
 def cost(c: Certificate, bits: int) -> Cost:
     """Return seconds and bytes for a proof in so many bits (53: float64)."""
+    net, n, float64 = c.network, len(c.x), bits == 53
     if c.theorem == "impossible":
         return Cost(0.1 + CALL * c.targets.size, 16.0 * c.x.size)
-    net, n = c.network, len(c.x)
-    float64 = bits == 53
-    size = 1.0 if float64 else bits / 128
-    unit = 8 * PRODUCT if float64 else BALL * size  # six to eight products of slices
-    each = 32.0 if float64 else 250.0 * size  # bytes of a number in use
+    unit, each = (8 * PRODUCT, 40.0) if float64 else (BALL * bits / 128, 400.0 * bits / 128)  # of a number in use
     spots = [math.prod(grid) for grid, _ in net.sizes[net.inputs :]]
     values = sum(units * math.prod(grid) for grid, units in net.sizes)
     work = sum(math.prod(net.layouts[t.weight][1:]) * spots[k] for k, t in net.terms() if t.weight)
-    rows = net.outputs * len(net.sites)
-    once = n * work * unit  # one pass forward
-    passes, memory = once * (1 + 2 * rows), each * n * values * (3 + 3 * rows)
-    if c.theorem in ("fit", "finite"):
-        passes, memory = once, each * n * values * 3
-    else:
-        total = rows * n  # of the Jacobian
-        lean = float64 and total > DENSE and net.read_out in net.trained and net.outputs > 1
-        count = n if lean else total
-        widths = sum(sum(net.layouts[name][1:]) for name in net.trained)
-        passes += count * count * widths * unit + count**3 * (3 * PRODUCT if float64 else 4 * BALL * size)
-        memory += each * count * count * (0.5 if count > DENSE else 2)
-        radii = len(c.claims.get("radii", ()))
-        passes += radii * len(net.nodes) * len(net.trained) * n * 40 * CALL
-        if c.sharp:
-            pushed = sum(math.prod(net.layouts[name][1:]) for name in net.hidden) * len(net.nodes)
-            passes += n * pushed * values * unit
-    weights = sum(math.prod(shape[1:]) * min(shape[1:]) for shape in net.layouts.values())
-    passes += weights * (20 * PRODUCT if float64 else 20 * PRODUCT + BALL)
-    if "batch" in c.claims and "partition" not in c.claims:
-        passes += n * n * 20 * CALL
+    rows, once = net.outputs * len(net.sites), n * work * unit  # outputs of an example; one pass forward
+    seconds, memory = 0.5 + once, each * n * values * 3
+    if c.theorem not in ("fit", "finite"):
+        lean = float64 and rows * n > DENSE and net.read_out in net.trained and net.layouts[net.read_out][2] >= n
+        count = n if lean and rows == net.outputs else rows * n
+        sides = sum(sum(net.layouts[name][1:]) for name in net.trained)
+        seconds += 2 * rows * once + count**2 * sides * unit + count**3 * (4 * PRODUCT if float64 else unit)
+        memory += each * n * values * 3 * rows + each * count**2
+        seconds += len(c.claims["radii"]) * len(net.nodes) * len(net.trained) * n * 40 * CALL
+        seconds += n * work * len(net.nodes) * values * unit if c.sharp else 0
+        seconds += 20 * n * n * CALL if "batch" in c.claims else 0
+    for _, units, fan_in in net.layouts.values():
+        seconds += units * fan_in * min(units, fan_in) * (20 * PRODUCT if float64 else unit)
+    for _, t in net.terms():
+        seconds += 100 * CALL * math.prod(t.phi.positions) if isinstance(t.phi, Patches) else 0
     if c.start is not None:
-        passes += _steps(c, once / n / unit, rows, len(net.nodes))
+        seconds += _steps(c, work, rows)
         memory += 64.0 * n * values * (4 + 2 * rows)
-    return Cost(0.5 + passes, 2**27 + memory + 4.0 * 8 * sum(w.size for w in c.weights.values()))
+    return Cost(seconds, 2**27 + memory + 32.0 * sum(w.size for w in c.weights.values()))
 
 
-def _steps(c: Certificate, work: float, rows: int, nodes: int) -> float:
+def _steps(c: Certificate, work: float, rows: int) -> float:
     """Return seconds for the steps from a start: growth each time, and the arithmetic that the bits ask for."""
     assert c.start is not None
     n = len(c.x) if c.start.batches is None else c.start.batches.shape[1]
-    growth = n * work * (4 + 4 * rows) * 8 * PRODUCT + (rows * n) ** 2 * 60 * PRODUCT * (1 + rows * n / 100)
-    growth += nodes * len(c.network.trained) * 150 * CALL
-    fine = n * work * 3 * 40 * PRODUCT
-    balls = n * work * 3 * BALL + sum(w.size for w in c.weights.values()) * CALL
-    total = 0.0
-    for bits in c.start.bits:
-        total += growth + (0 if bits < 45 else fine if bits < 90 else balls * max(1.0, bits / 128))
-    return total
+    growth = 2e-3 * (1 + len(c.network.nodes)) + 32 * n * work * (1 + rows) * PRODUCT
+    growth += (rows * n) ** 2 * (60 + rows * n) * PRODUCT
+    fine = 120 * n * work * PRODUCT
+    balls = 3 * n * work * BALL + sum(w.size for w in c.weights.values()) * CALL
+    return sum(growth + (0 if b < 45 else fine if b < 90 else balls * max(1.0, b / 128)) for b in c.start.bits)
 
 
 @cache
