@@ -30,7 +30,7 @@ def shown(verdict: Verdict) -> str:
         for name, left, right in verdict.checks:
             lines.append(f"{name:<58}{left:>22.12g}{'not computed' if right is None else f'{right:.12g}':>22}")
     if verdict.digests:
-        lines += ["", "SHA-256 of what was judged", *(f"{d}  {name}" for name, d in verdict.digests.items())]
+        lines += ["", "SHA-256 of what was read", *(f"{d}  {name}" for name, d in verdict.digests.items())]
     return "\n".join([*lines, "", f"{verdict.precision} bits, {verdict.seconds:.1f} s"] if verdict.precision else lines)
 
 

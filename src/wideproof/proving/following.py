@@ -3,6 +3,7 @@ r"""What a training run reached, proved from its first step on: the verifier tak
 from __future__ import annotations
 
 import dataclasses
+import math
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -151,7 +152,7 @@ def follow(
             attempt.certificate.put(place)
             tell("verifying", f"following {run.step} steps from the start with rigorous bounds on all rounding")
             with one_blas_thread():
-                verdict = verify(place)
+                verdict = verify(place, time=math.inf)
         found = Followed(run, attempt, verdict, place)
         if found.proved:
             break

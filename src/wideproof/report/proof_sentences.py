@@ -40,6 +40,8 @@ def headline(proof: Proof) -> str:
         as_given = ", ".join(map(str, proof.data.preparation))
         given = f"{name}, prepared by {as_given}" if as_given else name
         return f"Proved impossible: no network fits {given}; the loss stays at {least} or more."
+    if proof.verdict is not None and proof.verdict.answer == "not judged":
+        return f"Not proved: the independent verifier did not judge the certificate ({proof.verdict.reason})."
     if proof.verdict is not None:
         return f"Not proved: the independent verifier refused the certificate ({proof.verdict.reason})."
     if found is not None and found.quantity in OBSTACLES:

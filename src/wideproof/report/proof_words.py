@@ -128,7 +128,7 @@ class Row(NamedTuple):
 
     name: str
     left: float
-    right: float
+    right: float | None  # `None` where the two were compared without it
     count: int
 
 
@@ -206,14 +206,18 @@ def numbers(proof: Proof) -> list[Number]:
 
 def checks(proof: Proof) -> list[Row]:
     """Return the inequalities that the verifier checked; of those that differ in an index only, the tightest."""
-    grouped: dict[str, list[tuple[str, float, float]]] = {}
+    grouped: dict[str, list[tuple[str, float, float | None]]] = {}
     for row in [] if proof.verdict is None else proof.verdict.checks:
         grouped.setdefault(re.sub(r"_\d+", "_j", row[0]), []).append(row)
     found = []
     for rows in grouped.values():
-        tightest = min(rows, key=lambda row: abs(row[1] - row[2]) / max(abs(row[1]), abs(row[2]), 1e-300))
-        found.append(Row(*tightest, len(rows)))
+        found.append(Row(*min(rows, key=lambda row: _room(row[1], row[2])), len(rows)))
     return found
+
+
+def _room(left: float, right: float | None) -> float:
+    """How far apart two sides are, relative to the larger one; one that is not known counts as far away."""
+    return float("inf") if right is None else abs(left - right) / max(abs(left), abs(right), 1e-300)
 
 
 def commands(proof: Proof) -> list[str]:
@@ -285,7 +289,7 @@ def _number(name: str, claims: Mapping[str, Any], checked: Iterable[tuple[str, f
     if isinstance(value, list | tuple):
         value, key = value[-1], f"Λ_{len(value)}" if name == "lipschitz" else f"t_{len(value)}"
     side = _ROUNDED.get(name, ROUND_HALF_EVEN)
-    found = (shown(row[2], 6, side) for row in checked if _bounds(row[0], key))
+    found = (shown(row[2], 6, side) for row in checked if row[2] is not None and _bounds(row[0], key))
     return Number(symbol, words, shown(value, 6, side) if _is_number(value) else str(value), next(found, ""))
 
 
