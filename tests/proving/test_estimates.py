@@ -55,8 +55,10 @@ def test_scores():
 
 def test_the_sentence_says_which_rows_the_network_did_not_see():
     left, held = Estimate("accuracy", 0.9, 0.5, 0.01, 72), Estimate("R²", 0.9, 0.0, 0.01, 18, "held out")
-    assert str(left).startswith("Leaving out each of the 72 rows in turn (at infinite width): 90.0 % right; always ")
-    assert str(held).startswith("On 18 held out rows: R² 0.900; always answering the mean: 0.")
+    assert str(left).startswith("Leaving out each of the 72 rows in turn (at infinite width): 90.0 ± 1.0 % right; ")
+    folds = Estimate("accuracy", 0.9, 0.5, 0.01, 72, "folds")
+    assert str(folds).startswith("Each fifth of the 72 rows, predicted from the rest by this network (linear at ")
+    assert str(held).startswith("On 18 held out rows: R² 0.900 ± 0.010; always answering the mean: 0.")
     assert str(Estimate("accuracy", 1.0, 0.5, 0.1, 1, "held out")).startswith("On 1 held out row: ")
 
 

@@ -107,7 +107,7 @@ def test_held_out_rows_are_not_in_the_proof():
     found = wp.prove("iris", limit=15, holdout=0.2, **QUICK)
     assert found.data.n == 12
     assert "15 of 150 rows are used (limit)" in found.notes[0]
-    assert [estimate.how for estimate in found.estimates] == ["leave-one-out", "held out"]
+    assert [estimate.how for estimate in found.estimates] == ["folds", "held out"]
     assert found.estimates[1].rows == 3
     with pytest.raises(InputError, match="holdout must be a share"):
         wp.prove("iris", holdout=1.5)

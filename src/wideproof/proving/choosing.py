@@ -30,6 +30,7 @@ from wideproof.planning import Candidate, kind_of
 from wideproof.progress import Watch
 from wideproof.proving.estimates import Estimate
 from wideproof.proving.looking import LEAST_WIDTH, PROVABLE, Looked, look, rank
+from wideproof.proving.unseen import by_folds
 
 SPHERES = tuple(f"{first},sphere({r})" for first in ("standardize", "whiten") for r in (4, 8, 16))
 SHARPER = ("standardize,sphere(32)", "whiten,sphere(64)", "standardize,lift,sphere(2)", "whiten,lift,sphere(4)")
@@ -66,7 +67,8 @@ class Choice:
     steps
         Of training at most; what is left is polished away.
     estimate
-        On rows left out, at infinite width; `None` where it was not computed.
+        On folds of the rows, for this network at its start, the preparation fitted anew (`unseen.by_folds`); `None`
+        where it cannot be computed.
     looked
         All candidates that were looked at, the chosen one first.
     notes
@@ -144,7 +146,7 @@ def choose(
     if network is not None:
         _require_options(network, {**given, **({"depth": depth} if depth else {})}, activation)
     kind, groups = kind_of(data), distinct(data)
-    data = scaled(data, prepare)
+    raw, data = data, scaled(data, prepare)
     first, later = (
         [dataclasses.replace(one, start=start) for one in part]
         for part in _candidates(data, kind, network, depth, activation, prepare)
@@ -177,9 +179,11 @@ def choose(
     weights, units = sum(math.prod(law.shape) for law in laws), sum(law.shape[0] for law in laws[:-1])
     operations = OPERATIONS * (16 if fast else 1)
     steps = int(np.clip(operations / (data.n * (6 * weights + PER_UNIT * units)), 16, most))
+    targets = ("scale_targets",) if data is not raw else ()
+    estimate = by_folds(raw, ",".join((*targets, *filter(None, [best.candidate.preparation]))), made, seed)
     return Choice(
         own, made, best.candidate.preparation, seed, 1 / largest if largest > 0 else "safe",
-        1 << (steps.bit_length() - 1), best.estimate, (best, *others), tuple(notes),
+        1 << (steps.bit_length() - 1), estimate, (best, *others), tuple(notes),
     )  # fmt: skip
 
 

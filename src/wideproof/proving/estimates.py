@@ -34,7 +34,7 @@ class Estimate:
     rows
         How many rows were left out or held out.
     how
-        `"leave-one-out"` or `"held out"`.
+        `"folds"`, `"leave-one-out"` (at infinite width, for comparing candidates) or `"held out"`.
     """
 
     kind: str
@@ -50,12 +50,16 @@ class Estimate:
         return self.value <= self.guess + self.error
 
     def __str__(self) -> str:
-        number = f"{100 * self.value:.1f} % right" if self.kind == "accuracy" else f"R² {self.value:.3f}"
+        number = f"{100 * self.value:.1f} ± {100 * self.error:.1f} % right"
+        if self.kind != "accuracy":
+            number = f"R² {self.value:.3f} ± {self.error:.3f}"
         guess = f"{100 * self.guess:.1f} %" if self.kind == "accuracy" else f"{self.guess:.0f}"
         what = "the most frequent class" if self.kind == "accuracy" else "the mean"
         where = f"On {self.rows} held out row{'' if self.rows == 1 else 's'}"
         if self.how == "leave-one-out":
             where = f"Leaving out each of the {self.rows} rows in turn (at infinite width)"
+        if self.how == "folds":
+            where = f"Each fifth of the {self.rows} rows, predicted from the rest by this network (linear at its start)"
         text = f"{where}: {number}; always answering {what}: {guess}."
         if self.useless:
             text += " That is no better than guessing: the proof is about these rows, not about new ones."

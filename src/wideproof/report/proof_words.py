@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Outcome = Literal["proved", "impossible", "not proved"]
 # What the verifier relies on, whoever wrote the certificate and however.
 TRUST = (
-    "the proofs of the theorems, the verifier's own source, Python, NumPy, the ball arithmetic of Arb, and that float64 "
-    "rounds as IEEE 754 says; the prover is not trusted",
+    "the proofs of the theorems, the verifier's own source, Python, NumPy, the ball arithmetic of Arb, and that "
+    "float64 rounds as IEEE 754 says; the prover is not trusted",
     "the statement is about gradient descent in exact arithmetic: a computer that rounds stalls at its rounding level",
 )
 # symbol, name in words; in the order of the table.
