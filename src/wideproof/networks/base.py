@@ -53,6 +53,27 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
+class Paired(Gaussian):
+    """Independent rows N(0, `variance`), each of them twice: row j and row j + m/2 are equal."""
+
+    def sample(self, key: Array, dtype: np.dtype) -> Any:
+        """Draw the first half, and repeat it."""
+        half = Gaussian((self.shape[0] // 2, *self.shape[1:]), self.variance).sample(key, dtype)
+        return np.concatenate([half, half])
+
+
+@dataclass(frozen=True)
+class Opposed(Gaussian):
+    """Random signs, times the root of `variance`; the second half along the last axis is minus the first."""
+
+    def sample(self, key: Array, dtype: np.dtype) -> Any:
+        """Draw the first half, and turn it round."""
+        half = Gaussian((*self.shape[:-1], self.shape[-1] // 2), self.variance).sample(key, dtype)
+        signs = np.where(half < 0, -1, 1).astype(dtype) * np.sqrt(self.variance).astype(dtype)
+        return np.concatenate([signs, -signs], axis=-1)
+
+
+@dataclass(frozen=True)
 class Balanced:
     """The fixed output signs: the first half +1, the second half -1."""
 

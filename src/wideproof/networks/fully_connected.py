@@ -11,7 +11,16 @@ from wideproof.networks.activations import RELU, SOFTPLUS, Named
 from wideproof.networks.base import Law, require_groups, require_positive
 from wideproof.networks.families import SignedNetwork, SmoothNetwork
 from wideproof.networks.graph import Graph
-from wideproof.networks.starts import NORMAL, positive_laws, require_positive_start, scale_of, written
+from wideproof.networks.starts import (
+    DOUBLED,
+    NORMAL,
+    doubled_laws,
+    positive_laws,
+    require_even,
+    require_positive_start,
+    scale_of,
+    written,
+)
 
 
 @final
@@ -23,8 +32,9 @@ class FullyConnected(SmoothNetwork):
        \qquad f(\theta, x) = a^\top x^{(H)}, $$
 
     every entry of $W^{(h)}$ and $a$ drawn from $N(0, 1)$; all of them are trained.
-    With `outputs = k > 1` the vector $a$ becomes a $k \times m$ matrix. `start="positive(A)"` begins at Chatterjee's
-    start instead (`starts`): $W^{(1)} = 0$, $W^{(h)} = \sqrt m\, I$, all entries of $a$ the scale $A$, 1 if not given.
+    With `outputs = k > 1` the vector $a$ becomes a $k \times m$ matrix. There are two other starts (`starts`). With
+    `"doubled"` units of the last hidden layer come in equal pairs with output weights 1 and -1: $f = 0$ at first. With
+    `"positive(A)"`, Chatterjee's, $W^{(1)} = 0$, $W^{(h)} = \sqrt m\, I$, all entries of $a$ the scale $A$, or 1.
 
     Examples
     --------
@@ -53,18 +63,22 @@ class FullyConnected(SmoothNetwork):
         require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth, outputs=self.outputs)
         require_groups(self, self.trained)
         object.__setattr__(self, "start", written(self.start))
-        if self.start != NORMAL:
+        if self.start == DOUBLED:
+            require_even(self.width)
+        elif self.start != NORMAL:
             require_positive_start(self.activation, self.outputs)
 
     @property
     def start_scale(self) -> float | None:
-        """The scale of the positive start; `None` for the paper's."""
+        """The scale of the positive start; `None` for the others."""
         return scale_of(self.start)
 
     def laws(self) -> dict[str, Law]:
         """Return the law of each parameter at the start."""
         scale = self.start_scale
-        return super().laws() if scale is None else positive_laws(self.input_dim, self.width, self.depth, scale)
+        if scale is not None:
+            return positive_laws(self.input_dim, self.width, self.depth, scale)
+        return doubled_laws(super().laws()) if self.start == DOUBLED else super().laws()
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -109,7 +109,7 @@ def limit_of(graph: Graph, laws: Mapping[str, Any]) -> Limit:
         raise InputError(f"{NO_LIMIT}: a weight is used twice, or the last layer is not what is read out")
     read = laws[graph.read_out]
     signs = isinstance(read, Balanced)
-    if not signs and read != Gaussian(read.shape, 1.0):
+    if not signs and not (isinstance(read, Gaussian) and read.variance == 1):
         raise InputError(f"{NO_LIMIT}: its read-out does not have variance 1")
     return LayeredLimit(activations.pop(), tuple(layers), graph.read_out, signs, _window(graph, windows.pop()))
 

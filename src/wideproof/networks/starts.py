@@ -1,4 +1,9 @@
-r"""Starts of the fully-connected network: the paper's normal numbers, or Chatterjee's positive one.
+r"""Starts of the fully-connected network: the paper's normal numbers, doubled units, or Chatterjee's positive one.
+
+The *doubled* start has normal weights too, but every unit of the last hidden layer is there twice, with output weights
+1 and -1 (signs drawn for each output): the network begins at 0 on every input, and what it learns is all it says. Its
+Gram matrix tends to the paper's as the width grows. The paper draws everything independently, and then the output of
+the start, of size 1, stays in the network.
 
 The *positive* start has $W_1 = 0$, $W_h = \sqrt m\, I$ behind it and all output weights $A$, the scale
 (S. Chatterjee, arXiv 2203.16462). With $\sigma(0) = 0$ all hidden values are zero, so the outputs are, and only $W_1$
@@ -13,18 +18,18 @@ import re
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import Activation
-from wideproof.networks.base import Constant, Diagonal, Law, Zeros
+from wideproof.networks.base import Constant, Diagonal, Law, Opposed, Paired, Zeros
 
-NORMAL, POSITIVE = "normal", "positive"
+NORMAL, DOUBLED, POSITIVE = "normal", "doubled", "positive"
 
 
 def written(start: str) -> str:
-    """Return a start as it is stored: `"normal"`, `"positive"` or `"positive(A)"`.
+    """Return a start as it is stored: `"normal"`, `"doubled"`, `"positive"` or `"positive(A)"`.
 
     >>> written("positive"), written("positive( 5e3 )")
     ('positive', 'positive(5000)')
     """
-    if start in (NORMAL, POSITIVE):
+    if start in (NORMAL, DOUBLED, POSITIVE):
         return start
     found = re.fullmatch(rf"{POSITIVE}\(([^()]+)\)", start)
     try:
@@ -32,19 +37,38 @@ def written(start: str) -> str:
     except ValueError:
         scale = math.nan
     if not 0 < scale < math.inf:
-        raise InputError(f"the start must be normal, positive or positive(A) with a number A > 0, got {start!r}")
+        raise InputError(
+            f"the start must be normal, doubled, positive or positive(A) with a number A > 0, got {start!r}"
+        )
     return f"{POSITIVE}({repr(scale).removesuffix('.0')})"
 
 
 def scale_of(start: str) -> float | None:
-    """Return the scale of a positive start, 1 where none is written; `None` for the paper's.
+    """Return the scale of a positive start, 1 where none is written; `None` for the others.
 
     >>> scale_of("normal"), scale_of("positive"), scale_of("positive(5000)")
     (None, 1.0, 5000.0)
     """
-    if start == NORMAL:
+    if start in (NORMAL, DOUBLED):
         return None
     return 1.0 if start == POSITIVE else float(start.removeprefix(f"{POSITIVE}(").removesuffix(")"))
+
+
+def require_even(width: int) -> None:
+    """Refuse a width that units do not come in pairs of."""
+    if width % 2:
+        raise InputError(f"the doubled start needs an even width, got {width}: use {width + 1}")
+
+
+def doubled_laws(laws: dict[str, Law]) -> dict[str, Law]:
+    """Return the laws of the doubled start, from those of the paper's.
+
+    >>> from wideproof.networks.base import Gaussian
+    >>> doubled_laws({"W1": Gaussian((4, 3), 1.0), "a": Gaussian((4,), 1.0)})
+    {'W1': Paired(shape=(4, 3), variance=1.0), 'a': Opposed(shape=(4,), variance=1.0)}
+    """
+    *_, last, read_out = laws
+    return laws | {last: Paired(laws[last].shape, 1.0), read_out: Opposed(laws[read_out].shape, 1.0)}
 
 
 def require_positive_start(activation: Activation, outputs: int) -> None:
