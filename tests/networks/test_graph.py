@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.signal import correlate
 from scipy.special import erf, expit, ndtr
+from wideproof_verify.networks import Anchor
 
 from tests.cases import NETWORKS, OWN
 from tests.certificates.making import Reference, at, start
@@ -45,7 +46,6 @@ from wideproof.networks.limit import LayeredLimit, Limit, LimitLayer, RecurrentL
 from wideproof.networks.maps import FLAT, IDENTITY_MAP, Average, same
 from wideproof.training import Recipe, train
 from wideproof_verify.graphs import build
-from wideproof_verify.networks import Anchor
 
 N = 3
 SMALL = ["fully-connected", "residual", "conv-residual", "deep-relu", "elman-rnn", "deep-rnn", "residual-relu"]

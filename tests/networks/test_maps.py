@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
+from wideproof_verify.near import Near
 
 from tests.networks.written import settled, written
 from wideproof.certificates.enclosure import Ball, exact
@@ -27,7 +28,6 @@ from wideproof.networks.maps import (
 from wideproof_verify import bounds, networks
 from wideproof_verify.arithmetic import balls
 from wideproof_verify.graphs import Phi
-from wideproof_verify.near import Near
 
 # A map and the grid of the value that it reads.
 WINDOWS: dict[str, Any] = {

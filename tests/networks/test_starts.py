@@ -21,7 +21,8 @@ DEEP = FullyConnected(4, 6, 3, TANH, start="positive(2.5)")
 
 @pytest.mark.parametrize(
     ("given", "stored", "scale"),
-    [("normal", "normal", None), ("positive", "positive", 1.0), ("positive(1e-3)", "positive(0.001)", 1e-3),
+    [("normal", "normal", None), ("doubled", "doubled", None),
+     ("positive", "positive", 1.0), ("positive(1e-3)", "positive(0.001)", 1e-3),
      ("positive( 7600 )", "positive(7600)", 7600.0), ("positive(1e30)", "positive(1e+30)", 1e30)],
 )  # fmt: skip
 def test_a_start_is_stored_in_one_way(given, stored, scale):
@@ -32,7 +33,7 @@ def test_a_start_is_stored_in_one_way(given, stored, scale):
 @pytest.mark.parametrize("given", ["negative", "positive()", "positive(x)", "positive(0)", "positive(-1)", "",
                                    "positive(inf)", "positive(nan)", "normal(2)"])  # fmt: skip
 def test_what_is_no_start(given):
-    with pytest.raises(InputError, match=r"the start must be normal, positive or positive\(A\)"):
+    with pytest.raises(InputError, match=r"the start must be normal, doubled, positive or positive\(A\)"):
         FullyConnected(3, 4, 2, TANH, start=given)
 
 
@@ -107,3 +108,39 @@ def test_a_run_resumes_to_the_same_bits(tmp_path):
     assert all(np.array_equal(parts.params[name], whole.params[name]) for name in whole.params)
     assert (whole.initial["W1"] == 0).all()
     assert whole.loss < whole.records["loss"][0] == data.n / 2  # all outputs begin at zero, labels are -1 and 1
+
+
+@pytest.mark.parametrize(("depth", "outputs"), [(1, 1), (1, 3), (3, 2)])
+def test_the_doubled_start_begins_at_zero(depth, outputs):
+    """Units of the last hidden layer in equal pairs, with output weights 1 and -1; layers before are the paper's."""
+    network = FullyConnected(4, 10, depth, TANH, outputs=outputs, start="doubled")
+    params = {name: np.asarray(weight) for name, weight in network.init(3).items()}
+    last, read_out = params[f"W{depth}"], params["a"].reshape(outputs, -1)
+    np.testing.assert_array_equal(last[:5], last[5:])
+    np.testing.assert_array_equal(read_out[:, :5], -read_out[:, 5:])
+    assert set(np.abs(read_out).ravel()) == {1.0}
+    assert len({tuple(row) for row in last}) == 5
+    x = np.random.default_rng(0).standard_normal((6, 4))
+    assert np.abs(np.asarray(network(params, x))).max() < 1e-15 * 10
+    plain = FullyConnected(4, 10, depth, TANH, outputs=outputs).init(3)
+    for h in range(1, depth):
+        np.testing.assert_array_equal(params[f"W{h}"], plain[f"W{h}"])
+    again = network.init(3)
+    assert all(np.array_equal(params[name], again[name]) for name in params)
+
+
+def test_the_doubled_start_has_the_papers_limit():
+    """At infinite width the same matrix; at finite width the mean over seeds is within its standard errors of it."""
+    x = np.random.default_rng(1).standard_normal((4, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    paper, doubled_ = FullyConnected(3, 512, 1), FullyConnected(3, 512, 1, start="doubled")
+    limit = np.asarray(limit_gram(paper, x).matrix)
+    np.testing.assert_array_equal(limit, np.asarray(limit_gram(doubled_, x).matrix))
+    grams = np.array([gram(doubled_, doubled_.init(seed), x).matrix for seed in range(64)])
+    error = grams.std(axis=0, ddof=1) / np.sqrt(len(grams))
+    assert np.max(np.abs(grams.mean(axis=0) - limit) / error) < 4
+
+
+def test_the_doubled_start_needs_pairs():
+    with pytest.raises(InputError, match="needs an even width, got 7: use 8"):
+        FullyConnected(3, 7, 1, start="doubled")

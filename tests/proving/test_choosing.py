@@ -123,6 +123,17 @@ def test_thousands_of_rows_have_a_narrower_network(rows, outputs, width):
     assert choosing._width(Dataset(x, y, "regression"), candidate) == width
 
 
+@pytest.mark.parametrize(
+    ("rows", "width", "start"), [(40, None, "doubled"), (40, 6, "doubled"), (40, 7, "normal"), (1300, None, "normal")]
+)
+def test_a_network_begins_at_zero_where_the_whole_matrix_is_formed(rows, width, start):
+    rng = np.random.default_rng(0)
+    data = Dataset(rng.standard_normal((rows, 2)), np.where(rng.random(rows) < 0.5, 1.0, -1.0), "binary")
+    found = wp.choose(data, width=width).network
+    assert (found.start, found.width) == (start, width or 2048)
+    assert wp.choose(data.take(np.arange(20)), start="normal").network.start == "normal"
+
+
 def test_one_row_has_a_choice_and_no_estimate():
     found = wp.choose(Dataset(np.array([[0.3, 2.0]]), np.array([1.5]), "regression"))
     assert found.estimate is None

@@ -102,7 +102,7 @@ FilterSize = Annotated[int | None, network_option(help="Filter size of the convo
 Start = Annotated[
     str | None,
     network_option(
-        help="Initial weights of fully-connected: normal, as in the paper, or positive(A), "
+        help="Initial weights of fully-connected: normal, as in the paper; doubled, which begins at 0; or positive(A), "
         "not random (tanh or erf, one output)."
     ),
 ]

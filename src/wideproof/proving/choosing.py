@@ -25,7 +25,7 @@ from wideproof.certificates import DENSE, scale_needed
 from wideproof.data import PAPERS_NEED, AnyDataset, Distinct, distinct, parse_steps, prepare
 from wideproof.errors import InputError
 from wideproof.networks import NETWORKS, FullyConnected, Network
-from wideproof.networks.starts import POSITIVE, written
+from wideproof.networks.starts import DOUBLED, POSITIVE, written
 from wideproof.planning import Candidate, kind_of
 from wideproof.progress import Watch
 from wideproof.proving.estimates import Estimate
@@ -143,12 +143,14 @@ def choose(
     given = {key: value for key, value in options.items() if value is not None}
     start = written(str(given["start"])) if "start" in given else None
     network = network or (None if start is None else FullyConnected.name)  # the only one with a choice
+    if start is None and _pairs(data, width):
+        start = DOUBLED
     if network is not None:
         _require_options(network, {**given, **({"depth": depth} if depth else {})}, activation)
     kind, groups = kind_of(data), distinct(data)
     raw, data = data, scaled(data, prepare)
     first, later = (
-        [dataclasses.replace(one, start=start) for one in part]
+        [dataclasses.replace(one, start=start) if one.network == FullyConnected.name else one for one in part]
         for part in _candidates(data, kind, network, depth, activation, prepare)
     )
     notes: list[str] = []
@@ -257,6 +259,11 @@ def _candidates(
     return first, later
 
 
+def _pairs(data: AnyDataset, width: int | None) -> bool:
+    """Return whether units come in pairs: where the whole Gram matrix is formed, half of the units are enough."""
+    return kind_of(data) == "vectors" and distinct(data).y.size <= DENSE and (width is None or width % 2 == 0)
+
+
 def _cheap(one: Candidate, groups: Distinct) -> bool:
     return one.network == "fully-connected" or (groups.n <= SMALL and groups.y.size <= DENSE)
 
@@ -264,9 +271,12 @@ def _cheap(one: Candidate, groups: Distinct) -> bool:
 def _width(data: AnyDataset, candidate: Candidate) -> int:
     """Return the first power of two with a quarter more features than there are distinct inputs.
 
-    Where that takes too much memory, a narrower network with the whole Gram matrix, if that takes less.
+    Where that takes too much memory, a narrower network with the whole Gram matrix, if that takes less. Units in pairs
+    are 2,048: fewer make the Gram matrix, and so the predictions, noisy, and a proof begins later.
     """
     n, outputs = distinct(data).n, math.prod(data.target_shape)
+    if candidate.start == DOUBLED:
+        return NARROW
     width = 1 << max(LEAST_WIDTH.bit_length() - 1, math.ceil(math.log2(1.25 * n)))
     if kind_of(data) != "vectors":
         width = min(width, 256)
