@@ -14,7 +14,7 @@ DEMO := wideproof-demo
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 20
 
-demo: $(VENV)/.installed  ## prove that training fits handwritten digits, about half a minute
+demo: $(VENV)/.installed  ## prove that training fits handwritten digits, about ten seconds
 	rm -rf $(DEMO)
 	$(BIN)/wideproof prove --out $(DEMO)
 	@echo "Open $(DEMO)/report.html for the report."
