@@ -120,7 +120,8 @@ def _certificate(stated: dict[str, Any], arrays: Arrays) -> Certificate:
     theorem, given = stated["theorem"], stated.get("start")
     require(not middle or theorem == "ridge", "a centre is of weight decay")
     alone = theorem == "basin" and given is None  # the one start that a basin is about
-    require(given is not None or alone or (not begun and batches is None), "there are arrays of a start, but no start")
+    without = batches is None and (alone or not begun)
+    require(given is not None or without, "there are arrays of a start, but no start")
     require(given is not None or theorem != "finite", "the theorem 'finite' needs a start")
     matrices, first, centre = (
         {name: network.matrix(name, array) for name, array in each.items()} for each in (weights, begun, middle)

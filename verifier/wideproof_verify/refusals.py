@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+MOST = 1.7976931348623157e308  # the largest float64 number
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
@@ -34,7 +35,7 @@ def require(holds: Any, otherwise: str) -> None:
 
 def is_number(value: Any) -> bool:
     """Return whether `value` is a finite JSON number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MOST
 
 
 def is_size(value: Any, least: int = 1) -> bool:

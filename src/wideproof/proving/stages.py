@@ -26,6 +26,7 @@ from wideproof.data import AnyDataset, audit, distinct, load, prepare
 from wideproof.deprecations import renamed
 from wideproof.errors import InputError
 from wideproof.networks import Network
+from wideproof.networks.starts import DOUBLED
 from wideproof.precision import double
 from wideproof.progress import Watch, unwatched
 from wideproof.proving import folders
@@ -232,7 +233,8 @@ def _attempt(job: Job, choice: Choice) -> Proof:
     recipe = dataclasses.replace(
         job.recipe, seed=choice.seed, step_size=choice.step_size, steps=choice.steps
     )  # fmt: skip
-    if job.from_start is None and choice.looked and TURNS * choice.looked[0].turns > recipe.steps:
+    pairs = getattr(network, "start", None) == DOUBLED  # what is left of the slow parts then is small at once
+    if job.from_start is None and not pairs and choice.looked and TURNS * choice.looked[0].turns > recipe.steps:
         job = dataclasses.replace(job, from_start=False)  # training would end long before
     with job.stage("training", "training"):
         run, looks, first = _train(job, network, ready, recipe)

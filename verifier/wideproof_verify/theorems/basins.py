@@ -16,7 +16,7 @@ from flint import arb  # pyright: ignore[reportAttributeAccessIssue]
 from wideproof_verify.arithmetic import above, balls, norm, short
 from wideproof_verify.certificate import Proof, theorem
 from wideproof_verify.eigenvalues import Symmetric
-from wideproof_verify.refusals import is_number, require
+from wideproof_verify.refusals import NotJudgedError, is_number, require
 from wideproof_verify.theorems.starts import counted, stochastic
 
 NEAR = "s S rho radii lipschitz near b eta d"
@@ -136,7 +136,8 @@ def place(p: Proof) -> None:
     c, k = p.c, p.k
     ground(p)
     require(c.theorem == "basin" or not p.rows.repeated, f"{c.theorem!r} is for inputs that are all different")
-    require(not p.anchor.lean or (c.theorem == "basin" and not c.begun), "there are too many rows for this theorem")
+    if p.anchor.lean and (c.theorem != "basin" or c.begun):
+        raise NotJudgedError("there are too many rows for this theorem: only a part of JJᵀ is formed")
     p.need("2 Λ rho", 2 * p.rises[0] * k.rho, "<", "s²", k.s * k.s)
     p.need("near", k.near, "≥", "2 rho / s", 2 * k.rho / k.s)
     p.need("near", k.near, "≤", "R", p.radii[0])

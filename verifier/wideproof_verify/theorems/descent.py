@@ -12,7 +12,7 @@ from wideproof_verify.eigenvalues import Symmetric
 from wideproof_verify.functions import ACTIVATIONS
 from wideproof_verify.maps import Map
 from wideproof_verify.passes import Anchor
-from wideproof_verify.refusals import is_number, require
+from wideproof_verify.refusals import NotJudgedError, is_number, require
 from wideproof_verify.theorems.starts import counted, origin
 
 NEWTON, REPEATED = "D newton_h newton_radius", "distinct least_loss least_loss_at_most"
@@ -159,6 +159,8 @@ def _jump(p: Proof, anchor: Anchor) -> None:
 def _newton(p: Proof) -> str:
     """For any v, rᵀG⁻¹r ≤ 2vᵀr − vᵀGv + |r − Gv|²/s²; then the Newton–Kantorovich conditions."""
     k, ops, r = p.k, p.ops, p.ops.balls(p.r.ravel())
+    if p.anchor.lean and len(p.g) < len(r):
+        raise NotJudgedError("there are too many rows for D: only a part of JJᵀ is formed")
     if isinstance(p.g, Symmetric):
         v, image, rest = p.g.solution(ops.middle(p.r).ravel())
         v, image = balls(v), balls(image) + arb(0, 1) * rest * balls(np.ones(len(v)))
