@@ -179,7 +179,7 @@ def choose(
     laws = list(made.laws().values())
     most = 2048 if not fast else MOST_STEPS
     weights, units = sum(math.prod(law.shape) for law in laws), sum(law.shape[0] for law in laws[:-1])
-    operations = OPERATIONS * (16 if fast else 1)
+    operations = OPERATIONS * (16 if fast else 4 if best.candidate.start == DOUBLED else 1)
     steps = int(np.clip(operations / (data.n * (6 * weights + PER_UNIT * units)), 16, most))
     targets = ("scale_targets",) if data is not raw else ()
     estimate = by_folds(raw, ",".join((*targets, *filter(None, [best.candidate.preparation]))), made, seed)
@@ -272,10 +272,10 @@ def _width(data: AnyDataset, candidate: Candidate) -> int:
     """Return the first power of two with a quarter more features than there are distinct inputs.
 
     Where that takes too much memory, a narrower network with the whole Gram matrix, if that takes less. Units in pairs
-    are 2,048: fewer make the Gram matrix, and so the predictions, noisy, and a proof begins later.
+    of one hidden layer are 2,048: fewer make the Gram matrix, and so the predictions, noisy, and a proof begins later.
     """
     n, outputs = distinct(data).n, math.prod(data.target_shape)
-    if candidate.start == DOUBLED:
+    if candidate.start == DOUBLED and candidate.depth == 1:
         return NARROW
     width = 1 << max(LEAST_WIDTH.bit_length() - 1, math.ceil(math.log2(1.25 * n)))
     if kind_of(data) != "vectors":
