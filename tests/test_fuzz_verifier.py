@@ -90,7 +90,8 @@ LIES = {
                 (r"all weights trained", "trained: a"), (r"half the sum", "half the mean"), (r"tanh", "erf"),
                 (r"0\.9 tanh", "0.9000000000000001 tanh"), (r"x2 = x1 \+ ", "x2 = "), (r"T x3 \+ x3", "T x3 + x2"),
                 (r"padding 1\+0", "padding 0+1"), (r"f = C x5", "f = C x4"), (r" \+ c ", " "),
-                (r"data [0-9a-f]{64}", "data " + 64 * "0"), (r"of 2 units", "of 3 units"), (r"after (\d+) s", r"after \1 more s")],
+                (r"data [0-9a-f]{64}", "data " + 64 * "0"), (r"of 2 units", "of 3 units"),
+                (r"after (\d+) s", r"after \1 more s")],
     "basin": [(r"1 - [\d.e-]+,", "1 - 0.9999,"), (r"within [\d.e-]+ of", "within 1e-9 of")],
 }  # fmt: skip
 
