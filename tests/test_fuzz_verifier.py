@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.verify import corpus as every
 from tests.verify import making
 from wideproof.certificates.basins import certify_basin
 from wideproof.certificates.polishing import polish
@@ -81,6 +82,11 @@ def test_a_mutant_is_decided_by_its_number(tool, corpus, tmp_path):
 def test_true_sentences_hold(tool, corpus):
     for name in ("descent", "basin"):
         assert tool.judge.judge(*said(tool, corpus / name)) == ("holds", "")
+
+
+@pytest.mark.parametrize("name", every.MAKERS)
+def test_the_sentence_of_every_theorem_is_read_and_holds(tool, name):
+    assert tool.judge.judge(*said(tool, every.folder(name))).answer == "holds"
 
 
 LIES = {

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.verify import making, stated
+from tests.certificates.rewriting import parts, put
+from tests.verify import corpus, making, stated
 from tests.verify.test_mutated_graphs import mutate
 from wideproof.networks import (
     ConvResidual,
@@ -206,3 +207,55 @@ def test_the_sentence_names_the_data_by_its_whole_digest(tmp_path):
     assert digest == verdict.digests["data"]
     assert all(re.fullmatch("[0-9a-f]{64}", found) for found in verdict.digests.values())
     assert set(verdict.digests) == {"data", "graph", "x", "y", "weights/W1", "weights/a"}
+
+
+def test_updates_of_sgd_are_written_out():
+    """With the factor as it is: H n/B where the loss is a sum, H/B where it is a mean, eta alone for all batches."""
+    document, _ = parts(corpus.folder("descent-from-start-batches"))
+    size, steps = document["start"]["step_size"], document["start"]["steps"]
+    said = verify(corpus.folder("descent-from-start-batches")).statement
+    assert said.startswith(
+        f"Stochastic gradient descent θ ← θ − {size} · 3/2 · (sum over the batch of the gradients of ½‖f − y‖²), with "
+        f"the stored batches of 2 in their order, started at the start weights, comes within "
+    )
+    assert f" of these weights in {steps} steps, and from there gradient descent with step size " in said
+    document, _ = parts(corpus.folder("finite"))
+    assert verify(corpus.folder("finite")).statement.startswith(
+        f"Stochastic gradient descent θ ← θ − {document['start']['step_size']} · 1/2 · (sum over the batch of the "
+        "gradients of ℓ(y f), ℓ being the logistic loss), with the stored batches of 2 in their order, started at"
+    )
+    for name in ("epochs", "epochs-partition", "sampling", "orders"):
+        eta = parts(corpus.folder(name))[0]["claims"]["eta"]
+        assert verify(corpus.folder(name)).statement.startswith(
+            f"Stochastic gradient descent θ ← θ − {eta} · (sum over the batch of the gradients of ½‖f − y‖²), from "
+        )
+
+
+@pytest.mark.parametrize("name", ["descent-from-start", "descent-from-start-batches", "logistic", "epochs-from-start"])
+def test_steps_after_those_from_a_start_are_more_steps(name):
+    claims, unit = parts(corpus.folder(name))[0]["claims"], "epoch" if name.startswith("epochs") else "step"
+    said = verify(corpus.folder(name)).statement
+    assert re.search(rf" {claims['steps']} more {unit}{'s' * (claims['steps'] != 1)}\b", said)
+    assert len(re.findall(r" more (?:step|epoch)s?\b", said)) == 1
+
+
+def test_without_a_start_there_are_no_more_steps():
+    for name in ("descent", "epochs", "basin", "ridge", "momentum", "sampling", "orders"):
+        assert not re.search(r" more (?:step|epoch)", verify(corpus.folder(name)).statement)
+
+
+def test_one_step_is_one(tmp_path):
+    document, arrays = parts(corpus.folder("orders"))
+    document["claims"]["steps"] = 1
+    assert " for 1 step, whatever batches " in verify(put(tmp_path, document, arrays, digests=True)).statement
+
+
+@pytest.mark.parametrize(("failure", "late", "answer"), [
+    (0.5, 0.499, "proved"), (0.5, 0.5, "not proved"), (1e-3, 1.0, "not proved"), (2.0, 1e-3, "not proved"),
+])  # fmt: skip
+def test_a_probability_that_says_nothing_is_refused(tmp_path, failure, late, answer):
+    document, arrays = parts(corpus.folder("sampling"))
+    document["claims"] |= {"failure": failure, "late": late}
+    verdict = verify(put(tmp_path, document, arrays, digests=True))
+    assert verdict.answer == answer, verdict.reason
+    assert answer == "proved" or verdict.reason.startswith("failure + late < 1 ")

@@ -120,8 +120,9 @@ def test_costs_are_told_once_and_no_less_than_what_it_takes(name):
 
 def test_an_estimate_is_refused_before_anything_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr(wideproof_verify, "prove", None)
-    for options, words in (({"time": 1e-3}, "--time"), ({"memory": 1e3}, "--memory"), ({"time": math.nan}, "--time")):
-        verdict = verify(corpus.folder("descent"), **options)
+    limits = (1e-3, None, "--time"), (3600, 1e3, "--memory"), (math.nan, None, "--time")
+    for seconds, memory, words in limits:
+        verdict = verify(corpus.folder("descent"), time=seconds, memory=memory)
         assert verdict.answer == "not judged"
         assert verdict.reason.endswith(words)
         assert verdict.precision == 0
