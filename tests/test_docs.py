@@ -192,10 +192,11 @@ def test_tables_list_everything_there_is():
 
 
 def test_the_format_of_certificates_has_every_claim_of_the_verifier():
-    from wideproof_verify.activations import ACTIVATIONS
-    from wideproof_verify.graphs import FIELDS, KINDS
-    from wideproof_verify.losses import LOSSES
-    from wideproof_verify.reading import CLAIMS, KEYS, TYPES
+    from wideproof_verify.functions import ACTIVATIONS, MARGIN_LOSSES
+    from wideproof_verify.graphs import FIELDS
+    from wideproof_verify.maps import MAPS
+    from wideproof_verify.reading import KEYS, TYPES
+    from wideproof_verify.theorems import THEOREMS
 
     text = (ROOT / "docs" / "reference" / "certificate-format.md").read_text(encoding="utf-8")
     words = {int: "integer", list: "array", dict: "object", str: "string"}
@@ -206,13 +207,14 @@ def test_the_format_of_certificates_has_every_claim_of_the_verifier():
     assert found == {
         theorem: {
             (claim, how, words.get(TYPES.get(claim), "number"))
-            for how, claims in zip(("needed", "optional"), names, strict=True)
-            for claim in claims.split()
+            for how, claims in (("needed", known.needed), ("optional", known.allowed))
+            for claim in claims
         }
-        for theorem, names in CLAIMS.items()
+        for theorem, known in THEOREMS.items()
     }
     rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
-    assert {*KEYS.split(), "start", *FIELDS, *KINDS, *ACTIVATIONS, *LOSSES, "squared"} <= rows
+    assert {*KEYS, "start", *FIELDS, *MAPS, *ACTIVATIONS, *MARGIN_LOSSES, "squared"} <= rows
+    assert [name for phi in MAPS.values() for name in phi.fields if f'"{name}": [' not in text] == []
 
 
 def test_activation_table_has_the_constants_of_the_code():

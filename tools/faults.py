@@ -30,7 +30,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCE = "src"
+SOURCES = ("src", "verifier")
 FILES, NEAREST = 16, 3  # test files in a selection at most, besides the module's doctests; those that run first
 
 ARITHMETIC = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*")}
@@ -122,9 +122,14 @@ def _called(function: ast.expr) -> str:
     return getattr(function, "id", "") or getattr(function, "attr", "")
 
 
+def modules_of(root: Path) -> Iterator[Path]:
+    """Yield the modules of both packages."""
+    return (path for source in SOURCES for path in (root / source).rglob("*.py"))
+
+
 def draw(seed: int, root: Path) -> Fault:
     """Return the fault of a seed."""
-    paths = sorted(str(path.relative_to(root)) for path in (root / SOURCE).rglob("*.py"))
+    paths = sorted(str(path.relative_to(root)) for path in modules_of(root))
     texts = {path: (root / path).read_bytes() for path in paths}
     rng = random.Random(seed)
     while True:
@@ -139,7 +144,7 @@ class Selection:
 
     def __init__(self, root: Path):
         self.root = root
-        self.modules = {self._dotted(path): path for path in (root / SOURCE).rglob("*.py")}
+        self.modules = {self._dotted(path): path for path in modules_of(root)}
         self.defined: dict[str, set[str]] = {}
         for module, path in self.modules.items():
             for node in ast.parse(path.read_bytes()).body:
@@ -157,7 +162,7 @@ class Selection:
                 if user not in steps and any(steps.get(name) == distance - 1 for name in used):
                     steps[user] = distance
         package, stem = Path(path).parent.name, Path(path).stem.strip("_")
-        folder = "verify" if path.startswith(f"{SOURCE}/wideproof_verify") else package
+        folder = "verify" if path.startswith("verifier/") else package
 
         def rank(test: Path) -> tuple[bool, float, bool, int]:
             far = min((steps[name] for name in self.tests[test] if name in steps), default=9.0)
@@ -171,7 +176,8 @@ class Selection:
         return [str(test.relative_to(self.root)) for test in chosen]
 
     def _dotted(self, path: Path) -> str:
-        return ".".join(path.relative_to(self.root / SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        _, *parts = path.relative_to(self.root).with_suffix("").parts
+        return ".".join(parts).removesuffix(".__init__")
 
     def _imported(self, path: Path) -> set[str]:
         """Return the modules that a file imports, also through the doors of packages and by `wp.name`."""
@@ -246,8 +252,9 @@ def tested(files: list[str], only: list[str], root: Path, limit: int) -> tuple[i
                 os.dup2(said.fileno(), 1)
                 os.dup2(said.fileno(), 2)
                 os.chdir(root)
-                os.environ["PYTHONPATH"] = str(root / SOURCE)
-                sys.path[:0] = [str(root), str(root / SOURCE)]
+                sources = [str(root / source) for source in SOURCES]
+                os.environ["PYTHONPATH"] = os.pathsep.join(sources)
+                sys.path[:0] = [str(root), *sources]
                 code = int(pytest.main([*arguments, *files]))
                 sys.stdout.flush()
             finally:

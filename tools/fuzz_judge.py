@@ -326,6 +326,8 @@ def judge(document: dict[str, Any], arrays: dict[str, np.ndarray], statement: st
             found = re.fullmatch(pattern, case.body)
             if found:
                 said = {name: value for name, value in found.groupdict().items() if value is not None}
+                later = "more" in found.groupdict()
+                require(not later or ("more" in said) == ("count" in said), "whether steps come after others")
                 check(case, said)
                 if case.open:
                     return Judgement("undecided", "; ".join(dict.fromkeys(case.open)))
@@ -410,7 +412,8 @@ class Case:
     def subject_fits(self) -> None:
         """What the sentence is about: rows, inputs, digest, outputs, trained arrays, activations, loss."""
         found = re.fullmatch(
-            r"(\d+) rows of (.*?) prepared inputs \(SHA-256 of the data ([0-9a-f]+)…\), (.*), and (.*?)\.", self.subject
+            r"(\d+) rows of (.*?) prepared inputs \(SHA-256 of the data ([0-9a-f]{64})\), (.*), and (.*?)\.",
+            self.subject,
         )
         if not found:
             self.open.append("the words about the subject are not understood")
@@ -421,19 +424,86 @@ class Case:
         total = hashlib.sha256()
         for array in (self.arrays["x"], self.arrays["y"]):
             total.update(f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
-        require(total.hexdigest().startswith(digest), "the digest of the data")
-        squares = "half the mean square" if self.mean else "half the sum of squares"
-        require(loss == (squares if self.loss_name == "squared" else f"the mean {self.loss_name} loss"), "the loss")
+        require(total.hexdigest() == digest, "the digest of the data")
+        squares = "half the mean over the rows of ‖f − y‖²" if self.mean else "half the sum of squares"
+        wanted = squares if self.loss_name == "squared" else f"the mean {self.loss_name} loss"
+        wanted += (
+            " from the second time on (the targets at the first time are not used)" if self.config["times"] else ""
+        )
+        require(loss == wanted, "the loss")
         if network == "any function of them":
             return
-        outputs = re.search(r"and (\d+) outputs?, (.*)$", network)
-        require(outputs and int(outputs[1]) == self.config["outputs"], "the number of outputs")
-        assert outputs is not None
+        parts = re.fullmatch(r"the network (.*) \((.*?) units, (\d+) outputs?, (.*?)\)", network)
+        if not parts:
+            self.open.append("the words about the network are not understood")
+            return
+        require(int(parts[3]) == self.config["outputs"], "the number of outputs")
         everything = set(self.config["trained"]) == set(self.weights)
         trained = "all weights trained" if everything else f"trained: {', '.join(self.config['trained'])}"
-        require(outputs[2] == trained, "what is trained")
-        used = ", ".join(sorted({node["activation"] for node in self.config["nodes"]}))
-        require(re.search(rf"\({re.escape(used)}[;)]", network), "the activations")
+        require(parts[4] == trained, "what is trained")
+        self._formulas_fit(re.split(r"; (?=x\d+ = |x\[k\] = |and \d|f = )", parts[1]))
+        counts = re.findall(r"(\d+) (?:hidden layers? )?of (\d+)", parts[2])
+        units = [width for count, width in counts for _ in range(int(count))]
+        widths = [str(self.nets[0].grids[k][1]) for k in range(len(self.config["nodes"]))]
+        require(units == widths[: len(units)] and ("..." in parts[2] or len(units) == len(widths)), "the widths")
+
+    def _formulas_fit(self, lines: list[str]) -> None:
+        """Every formula that is written out, and the read-out, are those of the certificate."""
+        *lines, out = lines
+        ends = [f"x{k + 1}" for k in self.config["sites"]]
+        level = "" if self.config["bias"] is None else f" + {self.config['bias']}"
+        wanted = f"f = {self.config['read_out']} {ends[0]}{level}"
+        if len(ends) > 1:
+            where = ", ".join(ends) if len(ends) <= 12 else f"{ends[0]}, ..., {ends[-1]}"
+            wanted = f"f = {self.config['read_out']} x{level} at {where}"
+        require(out == wanted, f"the read-out: {out}")
+        at = 0
+        for line in lines:
+            several = re.fullmatch(r"x\[k\] = (.*) for k = (\d+) to (\d+)", line)
+            rest = re.fullmatch(r"and (\d+) more formulas", line)
+            if rest:
+                require(at + int(rest[1]) <= len(self.config["nodes"]), "the number of formulas")
+                return
+            first, last = (int(several[2]), int(several[3])) if several else (at + 1, at + 1)
+            require(first == at + 1 and last <= len(self.config["nodes"]), f"the formulas are not in order: {line}")
+            for k in range(first, last + 1):
+                own = several[1] if several else line.removeprefix(f"x{k} = ")
+                require(own == self._formula(k - 1, several is not None), f"a formula of another network: {line}")
+            at = last
+        require(at == len(self.config["nodes"]), "the number of formulas")
+
+    def _formula(self, k: int, relative: bool) -> str:
+        """Write a node out, as the format describes it."""
+
+        def called(value: int) -> str:
+            letter, number = ("x", value + 1) if value >= 0 else ("u", -value)
+            if relative:
+                gap = number - k - 1
+                return f"{letter}[k{gap:+d}]" if gap else f"{letter}[k]"
+            return "u" if letter == "u" and not self.config["times"] else f"{letter}{number}"
+
+        node, terms = self.config["nodes"][k], []
+        for term in node["terms"]:
+            phi, read = term["map"], called(term["source"])
+            if "size" in phi:
+                sizes, strides = ("x".join(map(str, phi[key])) for key in ("size", "stride"))
+                pads = "x".join(str(a) if a == b else f"{a}+{b}" for a, b in phi["padding"])
+                kind = "windows" if phi["kind"] == "patches" else "means"
+                read = f"{kind}({read}; size {sizes}, stride {strides}, padding {pads})"
+            read = f"flat({read})" if phi["kind"] == "flat" else read
+            terms.append(" ".join(filter(None, [term["weight"], "" if phi["kind"] == "ones" else read])))
+        inner, scale = " + ".join(terms), float(node["scale"])
+        plain = node["activation"] == "identity"
+        body = inner if plain else f"{node['activation']}({inner})"
+        if scale != 1:
+            body = f"{scale!r} ({body})" if plain else f"{scale!r} {body}"
+        return body if node["skip"] is None else f"{called(node['skip'])} + {body}"
+
+    def summed(self, what: str) -> None:
+        """What the gradients of a batch are taken of is the loss."""
+        wanted = "½‖f − y‖²" if self.loss_name == "squared" else f"ℓ(y f), ℓ being the {self.loss_name} loss"
+        wanted += " at the times from the second on" if self.config["times"] else ""
+        require(what == wanted, f"the gradients of a batch are those of {what}")
 
     # runs
 
@@ -584,6 +654,9 @@ def follow(case: Case, said: dict[str, str]) -> Twin:
     require((batches is not None) == ("stored_batch" in said), "batches are stored or said, not both")
     if batches is not None:
         require(batches.shape == (count, int(said["stored_batch"])), "steps or size of the stored batches")
+        require(said["stored_again"] == said["stored_batch"], "two sizes of a batch")
+        require(int(said["top"]) == (1 if case.mean else case.n), "what the sum over a batch is multiplied by")
+        case.summed(said["course_of"])
         sets = all(len(set(rows)) == len(rows) and set(rows) <= set(range(case.n)) for rows in batches.tolist())
         require(sets, "a batch is not a set of rows")
     if count > 20 * case.cap:
@@ -768,17 +841,14 @@ def entered(case: Case, said: dict[str, str]) -> Twin:
 
 def epochs(case: Case, said: dict[str, str]) -> None:
     """Theorem 5: epochs in any order, of the stored batches or of free ones."""
-    eta, size = LONG(float(said["eta"])), int(said["batch"])
+    case.summed(said["of"])
+    eta, size = LONG(float(said["eta"])), int(said.get("most", 1))
     rng = random.Random(int(case.rng.integers(2**31)))
     fixed = None
     if "stored" in said:
         numbers = case.document["claims"]["partition"]
         fixed = [[i for i in range(case.n) if numbers[i] == j] for j in sorted(set(numbers))]
-        require(len(numbers) == case.n and max(map(len, fixed)) <= size, "the stored batches")
-    elif "most" in said:
-        require(int(said["most"]) == size, "two sizes of a batch")
-    else:
-        require(size == 1, "two sizes of a batch")
+        require(len(numbers) == case.n, "the stored batches")
 
     def epoch(run: Twin) -> None:
         rows = list(range(case.n))
@@ -802,8 +872,10 @@ def epochs(case: Case, said: dict[str, str]) -> None:
 
 def sampling(case: Case, said: dict[str, str]) -> None:
     """Theorem 6: random batches; with a small probability of failure no run may leave the ball."""
-    eta, steps, size = LONG(float(said["eta"])), int(said["steps"]), int(said["batch"])
-    require(int(said["each"]) == size <= case.n == int(said["all"]), "the sizes of batch and data")
+    case.summed(said["of"])
+    eta, steps, size = LONG(float(said["eta"])), int(said["steps"]), int(said["each"])
+    require(size <= case.n == int(said["all"]), "the sizes of batch and data")
+    require(LONG(said["chance_too"]) == LONG(said["chance"]), "two probabilities of one thing")
     chance, later = LONG(said["chance"]), LONG(said["later"])
     runs = [case.twin(start) for start in balls_of_starts(case, LONG(said["d"]), 3)]
     if "count" in said:
@@ -827,8 +899,8 @@ def sampling(case: Case, said: dict[str, str]) -> None:
 
 def orders(case: Case, said: dict[str, str]) -> None:
     """Theorem 7: any batches in any order; one run repeats a batch, one takes the batch that leads farthest."""
-    eta, steps, size = LONG(float(said["eta"])), int(said["steps"]), int(said["batch"])
-    require(int(said.get("most", 1)) == size, "two sizes of a batch")
+    case.summed(said["of"])
+    eta, steps, size = LONG(float(said["eta"])), int(said["steps"]), int(said.get("most", 1))
     cap = max(FEWEST, case.cap // 4)
     for kind, start in enumerate(balls_of_starts(case, LONG(said["d"]), 4)):
         run, fixed = case.twin(start), case.rng.permutation(case.n)[:size]
@@ -938,10 +1010,12 @@ def whole(name: str) -> str:
 
 
 COURSE = (
-    rf"(?:Stochastic gradient descent|Gradient descent) with step size {number('size')}"
-    rf"(?: and the stored order of batches of {whole('stored_batch')})?, started at the start weights,"
+    rf"(?:Gradient descent with step size|Stochastic gradient descent θ ← θ −) {number('size')}"
+    rf"(?: · {whole('top')}/{whole('stored_batch')} · \(sum over the batch of the gradients of (?P<course_of>.*?)\), "
+    rf"with the stored batches of {whole('stored_again')} in their order)?, started at the start weights,"
 )
-LED = rf"comes within {number('far')} of these weights in {whole('count')} steps"
+LED = rf"comes within {number('far')} of these weights in {whole('count')} steps?"
+STEPS = rf"{whole('steps')}(?P<more> more)? (?:step|epoch)s?"  # more than those from the start
 MARGIN = rf"(?:, and every example is on the right side by at least {number('margin')})?"
 ORIGIN = (
     rf"(?:Gradient descent with step size {number('eta')} from these weights|{COURSE} {LED}"
@@ -949,18 +1023,17 @@ ORIGIN = (
     rf"size {number('other')}))"
 )
 GOAL = "(?:zero loss|(?P<least>the least loss that any function of the inputs has))"
-EXIST = rf"Weights with {GOAL} exist within the distance {number('radius')}\."
+EXIST = rf"Weights with {GOAL} exist within the distance {number('radius')} of these weights\."
 ABOVE = "(?P<above> more than that least loss)?"
 ENDS = (
     rf" multiplies the distance to the nearest global minimum by at most 1 - {number('rate')}, the weights stay within "
-    rf"{number('end')} of the stored ones, and after {whole('steps')} (?:step|epoch)s the loss is at most "
+    rf"{number('end')} of the stored ones, and after {STEPS} the loss is at most "
     rf"{number('epsilon')}{ABOVE}\."
 )
 ENTERED = rf"(?:{COURSE} {LED}\. )?"
 SGD = (
     rf"{ENTERED}Stochastic gradient descent θ ← θ − {number('eta')} · \(sum over the batch of the gradients of "
-    rf"½ ‖f − y‖²\), that is with the step size {whole('batch')} · {NUMBER} for the mean over a batch of \d+, from "
-    rf"every start within {number('d')} of these weights"
+    rf"(?P<of>.*?)\), from every start within {number('d')} of these weights"
 )
 
 
@@ -982,14 +1055,14 @@ FORMS: list[tuple[str, Callable[[Case, dict[str, str]], None]]] = [
         rf"{ORIGIN} converges to (?:zero loss|a global minimum, the least loss that any function of the inputs has, "
         rf"between {number('low')} and {number('high')} \({whole('alike')} rows have the input of another row, and "
         rf"some of them another target\)): each step multiplies the residual(?: from the means of equal rows)? by at "
-        rf"most 1 - {number('rate')}, the weights move by less than {number('end')}, and after {whole('steps')} steps "
+        rf"most 1 - {number('rate')}, the weights move by less than {number('end')}, and after {STEPS} "
         rf"the loss is at most {number('epsilon')}{ABOVE}\.(?: {EXIST})?",
         _sized(descent),
     ),
     (EXIST, exists),
     (
         rf"{ORIGIN} lowers the mean logistic loss at every step until it is at most {number('epsilon')}, after at most "
-        rf"{whole('steps')}(?: more)? steps\.",
+        rf"{STEPS}\.",
         _sized(logistic),
     ),
     (
@@ -999,7 +1072,7 @@ FORMS: list[tuple[str, Callable[[Case, dict[str, str]], None]]] = [
     ),
     (rf"Equal inputs have different targets: the loss is never below {number('least')}\.", impossible),
     (
-        rf"{COURSE} has a loss of at most {number('loss')} after {whole('steps')} steps{MARGIN}\. It {LED}\.",
+        rf"{COURSE} has a loss of at most {number('loss')} after {whole('steps')} steps?{MARGIN}\. It {LED}\.",
         _sized(finite),
     ),
     (
@@ -1016,12 +1089,12 @@ FORMS: list[tuple[str, Callable[[Case, dict[str, str]], None]]] = [
     (
         rf"{SGD}, each batch {whole('each')} of the {whole('all')} examples drawn at random without replacement and "
         rf"independently of the others, stays within {number('end')} of these weights for ever and converges to zero "
-        rf"loss, with a probability of at least 1 - {number('chance')}; and after {whole('steps')} steps the loss is "
+        rf"loss, with a probability of at least 1 - {number('chance')}; and after {STEPS} the loss is "
         rf"at most {number('epsilon')} with a probability of at least 1 - {number('chance_too')} - {number('later')}\.",
         sampling,
     ),
     (
-        rf"{SGD} stays within {number('end')} of these weights for {whole('steps')} steps, whatever batches of (?:at "
+        rf"{SGD} stays within {number('end')} of these weights for {STEPS}, whatever batches of (?:at "
         rf"most {whole('most')} examples|one example) are taken, in any order and however often\.",
         orders,
     ),
@@ -1030,7 +1103,7 @@ FORMS: list[tuple[str, Callable[[Case, dict[str, str]], None]]] = [
         rf"distance of the trained weights from (?P<where>the centre|zero), from every start within {number('far')} of "
         rf"these weights, converges to (?P<what>.*?); it lies within {number('near')} of these weights\. Each step "
         rf"multiplies the distance to it by at most 1 - {number('rate')}, the weights stay within {number('end')} of "
-        rf"these, and after {whole('steps')} steps the regularized loss is at most {number('epsilon')} more than its "
+        rf"these, and after {STEPS} the regularized loss is at most {number('epsilon')} more than its "
         rf"value there\.",
         ridge,
     ),
@@ -1038,7 +1111,7 @@ FORMS: list[tuple[str, Callable[[Case, dict[str, str]], None]]] = [
         rf"Gradient descent with momentum {number('beta')} and step size {number('eta')} \(.*?\) from these weights "
         rf"with Δ = 0 converges to {GOAL}: after k steps what the loss is above that is at most {number('factor')} "
         rf"\(1 - {number('rate')}\)\^k times what it was at first, the weights move by less than {number('end')}, and "
-        rf"after {whole('steps')} steps the loss is at most {number('epsilon')}{ABOVE}\.",
+        rf"after {STEPS} the loss is at most {number('epsilon')}{ABOVE}\.",
         momentum,
     ),
 ]

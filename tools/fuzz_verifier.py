@@ -50,7 +50,7 @@ WRONG = ("false", "raised", "other", "too long")
 
 def verifier(folder: str | None, limit: float, memory: int) -> Callable[[Path], Any]:
     """Return the function `verify` of the package in `folder`, with limits of time and memory if it takes them."""
-    sys.path.insert(0, folder or str(ROOT / "src"))
+    sys.path.insert(0, folder or str(ROOT / "verifier"))
     verify = importlib.import_module("wideproof_verify").verify
     known = inspect.signature(verify).parameters
     limits = {key: value for key, value in (("time", limit), ("memory", memory)) if key in known}

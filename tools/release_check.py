@@ -110,6 +110,7 @@ def check_wheel(path: Path) -> int:
         found = {name for name in archive.namelist() if ".dist-info/" not in name}
         assert any(name.endswith("licenses/LICENSE") for name in archive.namelist()), "no license in the wheel"
     wanted = {name.removeprefix("src/") for name in tracked("src")}
+    wanted |= {name.removeprefix("verifier/") for name in tracked("verifier/wideproof_verify")}
     assert {"wideproof/py.typed", "wideproof_verify/py.typed", "wideproof/lab/static/index.html"} <= wanted
     return same(path, found, wanted)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -324,13 +325,16 @@ def test_lies_about_a_lower_loss_are_refused(cases, tmp_path, name):
 
 
 def test_too_much_work_is_refused_before_it_begins(cases, tmp_path, monkeypatch):
-    """A million steps in thousands of bits: one sentence, at once. The prover makes no such certificate."""
+    """A million steps in thousands of bits: not judged, at once. The prover makes no such certificate."""
     c = cases["finite"]
     document = with_start(c, steps=10**6, bits=[4096] * 10**6)
-    verdict = judged(tmp_path / "work", document, c.arrays)
-    assert verdict.answer == "malformed"
-    assert verdict.reason.startswith("the start is 4e+15 of work away")
-    assert verdict.reason.endswith("summed over 1000000 steps, and at most 1e+15 is followed")
+    verdict = verify(put(tmp_path / "work", document, c.arrays, digests=True))
+    assert verdict.answer == "not judged"
+    assert re.fullmatch(
+        r"it would take about [\d.e+]+ (hours|days) and [\d.]+ GiB, and 60 minutes is allowed: allow more with --time",
+        verdict.reason,
+    )
+    assert verdict.seconds < 5
     monkeypatch.setattr("wideproof.certificates.starting.MOST_WORK", 1e8)
     attempt = certify_run(c.run)
     assert attempt.certificate is None

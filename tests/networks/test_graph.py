@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from scipy.signal import correlate
 from scipy.special import erf, expit, ndtr
-from wideproof_verify.networks import Anchor
 
 from tests.cases import NETWORKS, OWN
 from tests.certificates.making import Reference, at, start
 from tests.networks.test_forward_and_gradient import by_reference
-from tests.verify.making import config
+from tests.verify.making import config, read
 from wideproof.certificates.certifying import certify
 from wideproof.data import Dataset
 from wideproof.errors import InputError
@@ -45,7 +44,8 @@ from wideproof.networks.graph import Node, Term, bias, graph_from_dict
 from wideproof.networks.limit import LayeredLimit, Limit, LimitLayer, RecurrentLimit, limit_of
 from wideproof.networks.maps import FLAT, IDENTITY_MAP, Average, same
 from wideproof.training import Recipe, train
-from wideproof_verify.graphs import build
+from wideproof_verify.arithmetic import BALLS
+from wideproof_verify.passes import Anchor
 
 N = 3
 SMALL = ["fully-connected", "residual", "conv-residual", "deep-relu", "elman-rnn", "deep-rnn", "residual-relu"]
@@ -146,8 +146,8 @@ def test_a_network_of_ones_own_by_hand(name):
     found = np.asarray(network(params, x)).reshape(N, -1)
     np.testing.assert_allclose(found, truth, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(np.asarray(network(params, x.reshape(N, -1))).reshape(N, -1), truth, rtol=1e-12)
-    anchor = Anchor(*build(config(network), params), x)
-    np.testing.assert_allclose(anchor.outputs.astype(float).T, truth, rtol=1e-12, atol=1e-13)
+    anchor = Anchor(*read(config(network), params), x, ops=BALLS)
+    np.testing.assert_allclose(BALLS.middle(anchor.outputs).T, truth, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -159,9 +159,9 @@ def test_the_papers_networks_by_hand(name):
     truth, _, _ = by_reference(network, params, x, c)
     outputs, _ = network.graph.run(network.linear(network.as_params(params)), jnp.asarray(x))
     np.testing.assert_allclose(np.asarray(outputs).reshape(truth.shape), truth, rtol=1e-12, atol=1e-13)
-    anchor = Anchor(*build(config(network), params), x)
+    anchor = Anchor(*read(config(network), params), x, ops=BALLS)
     scored = truth[:, 1:] if network.graph.times else truth
-    np.testing.assert_allclose(anchor.outputs.astype(float).T, scored.reshape(N, -1), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(BALLS.middle(anchor.outputs).T, scored.reshape(N, -1), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 r"""The maps in front of weights, in both packages: against matrices written out, adjoints, $\kappa$ and $\omega$."""
 
 import dataclasses
+import json
 import math
 from typing import Any
 
@@ -8,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
-from wideproof_verify.near import Near
 
 from tests.networks.written import settled, written
 from wideproof.certificates.enclosure import Ball, exact
@@ -25,9 +25,8 @@ from wideproof.networks.maps import (
     map_to_dict,
     same,
 )
-from wideproof_verify import bounds, networks
-from wideproof_verify.arithmetic import balls
-from wideproof_verify.graphs import Phi
+from wideproof_verify.arithmetic import BALLS, FLOATS, PURE
+from wideproof_verify.maps import MAPS, Map, Ones
 
 # A map and the grid of the value that it reads.
 WINDOWS: dict[str, Any] = {
@@ -61,12 +60,12 @@ FEATURES = 2
 each = pytest.mark.parametrize("name", CASES)
 
 
-def stated(phi: Any, grid: tuple[int, ...]) -> Phi:
-    """The verifier's own."""
-    made = settled(phi, grid)
-    if not made.size:
-        return Phi(made.kind, phi.grid(grid))
-    return Phi(made.kind, phi.grid(grid), grid, made.size, made.stride, made.padding)
+def stated(phi: Any, grid: tuple[int, ...], features: int = FEATURES) -> Map:
+    """The verifier's own, read as from a file."""
+    given = json.loads(json.dumps(map_to_dict(phi)))
+    made = MAPS[given["kind"]].read(given, grid, features)
+    assert made.grid == phi.grid(grid)
+    return made
 
 
 def matrix(phi: Any, grid: tuple[int, ...], features: int = FEATURES) -> np.ndarray:
@@ -100,26 +99,23 @@ def test_readings_and_their_adjoints(rng, name):
     inner = np.einsum("npf,ncpf->nc", forward.mid, y)
     np.testing.assert_allclose(inner, np.einsum("npf,ncpf->nc", x, back.mid), atol=1e-12)
     other = stated(phi, grid)
-    for lift in (balls, Near):
-        seen = networks.read(lift(x.transpose(2, 0, 1)), other)  # features, examples, positions
-        np.testing.assert_allclose(_numbers(seen).transpose(1, 2, 0), forward.mid, rtol=0, atol=1e-14)
-        given = lift(np.ascontiguousarray(y.transpose(3, 1, 0, 2)))  # features, outputs, examples, positions
-        pulled = networks.pull(given, other, positions)
-        np.testing.assert_allclose(_numbers(pulled).transpose(2, 1, 3, 0), back.mid, rtol=0, atol=1e-13)
-
-
-def _numbers(a: Any) -> np.ndarray:
-    return a.mid if isinstance(a, Near) else a.astype(float)
+    for ops in (BALLS, FLOATS):
+        seen = other.gather(ops.lift(x.transpose(2, 0, 1)), ops)  # features, examples, positions
+        assert seen.shape == (other.features, 3, other.places)
+        np.testing.assert_allclose(ops.middle(seen).transpose(1, 2, 0), forward.mid, rtol=0, atol=1e-14)
+        given = ops.lift(np.ascontiguousarray(y.transpose(3, 1, 0, 2)))  # features, outputs, examples, positions
+        pulled = other.scatter(given, positions, ops)
+        np.testing.assert_allclose(ops.middle(pulled).transpose(2, 1, 3, 0), back.mid, rtol=0, atol=1e-13)
 
 
 def test_what_a_bias_reads():
     x = np.zeros((3, 4, 2))
     assert reading(exact(x, True), ONES, 5).mid.tolist() == np.ones((3, 5, 1)).tolist()
-    for lift in (balls, Near):
-        seen = networks.read(lift(x.transpose(2, 0, 1)), Phi("ones", (5,)))
-        assert _numbers(seen).tolist() == np.ones((1, 3, 5)).tolist()
+    for ops in (BALLS, FLOATS):
+        seen = Ones((5,), 1).gather(ops.lift(x.transpose(2, 0, 1)), ops)
+        assert ops.middle(seen).tolist() == np.ones((1, 3, 5)).tolist()
     assert ONES.factor == 0
-    assert bounds.kappa(Phi("ones", (5,))).is_zero()
+    assert Ones((5,), 1).kappa.is_zero()
 
 
 @pytest.mark.parametrize("name", AVERAGES)
@@ -146,7 +142,7 @@ def test_kappa_is_above_the_norm_and_close(name):
     """Exactly the norm where some position is in as many windows as any can be in; else at most a factor above."""
     phi, grid = CASES[name]
     truth = float(np.linalg.norm(matrix(phi, grid), 2))
-    theirs = float(bounds.kappa(stated(phi, grid)).upper())
+    theirs = float(stated(phi, grid).kappa.upper())
     assert truth * (1 - 1e-14) <= theirs <= phi.factor <= theirs * (1 + 1e-14)
     attained = {"wider than the grid", "2-D large", "2-D strided", "average, 2-D uneven", "average, overlapping"}
     assert phi.factor <= truth * (2 if name in attained else 1 + 1e-14)
@@ -169,9 +165,9 @@ def test_the_norm_of_a_convolution(rng, name):
         truth = float(np.linalg.norm(convolution(weight, phi), 2))
         ours = operator_norm(weight, phi, True)
         loose = operator_norm(weight, phi, False)
-        theirs = float(bounds.operator_norm(weight, stated(phi, phi.positions)).upper())
+        theirs, *others = (float(stated(phi, phi.positions).norm(weight, ops).upper()) for ops in (FLOATS, BALLS, PURE))
         most = math.sqrt(phi.count) * float(np.linalg.norm(weight, 2))  # of stride 1
-        for found in (ours, loose, theirs):
+        for found in (ours, loose, theirs, *others):
             assert truth * (1 - 1e-12) <= found <= most * (1 + 1e-6)
         assert ours == pytest.approx(theirs, rel=1e-6)
         if max(phi.stride) == 1 and min(phi.positions) >= max(phi.size):
@@ -185,13 +181,12 @@ def test_a_shorter_circle_would_be_too_short():
     truth = float(np.linalg.norm(convolution(weight, phi), 2))
     assert truth == pytest.approx(math.sqrt(2))
     assert operator_norm(weight, phi, True) >= truth
-    assert bounds.operator_norm(weight, stated(phi, (2,))) >= truth * (1 - 1e-15)
+    for ops in (FLOATS, BALLS, PURE):
+        assert stated(phi, (2,)).norm(weight, ops) >= truth * (1 - 1e-15)
 
 
 @pytest.mark.parametrize("phi", [IDENTITY_MAP, FLAT, ONES, *WINDOWS.values(), *AVERAGES.values()])
 def test_written_and_read_again(phi):
-    import json
-
     assert map_from_dict(json.loads(json.dumps(map_to_dict(phi)))) == phi
 
 

@@ -91,10 +91,11 @@ def test_what_takes_too_long_is_not_done_unasked(monkeypatch):
 
 
 def test_a_refused_proof_from_the_start_becomes_one_from_here(monkeypatch):
-    from wideproof_verify import following, starts
+    from wideproof_verify.refusals import NotProvedError
+    from wideproof_verify.theorems import starts
 
     def lost(*_: Any) -> None:
-        raise following.LostError("nothing bounds the distance")
+        raise NotProvedError("nothing bounds the distance", decided=True)
 
     monkeypatch.setattr(starts, "follow", lost)
     found = wp.prove(SPHERE, **SMALL)

@@ -29,9 +29,10 @@ from wideproof.networks import (
     get_activation,
 )
 from wideproof.networks.base import Zeros
+from wideproof_verify import graphs
+from wideproof_verify.arithmetic import BALLS, Arithmetic
 from wideproof_verify.bounds import Bounds
-from wideproof_verify.graphs import build
-from wideproof_verify.networks import Anchor
+from wideproof_verify.passes import Anchor
 
 SMALL: dict[str, Network] = {
     "fully-connected": FullyConnected(5, 8, 3),
@@ -82,6 +83,13 @@ def config(network: Network) -> dict[str, Any]:
     return json.loads(json.dumps(network.graph.to_dict()))
 
 
+def read(stated: dict[str, Any], params: dict[str, Any]) -> tuple[graphs.Network, dict[str, np.ndarray]]:
+    """The network as the verifier reads it, and its weights as matrices."""
+    weights = {name: np.asarray(w) for name, w in params.items()}
+    net = graphs.Network.read(stated, {name: w.shape for name, w in weights.items()})
+    return net, {name: net.matrix(name, w) for name, w in weights.items()}
+
+
 def outputs(network: Network, params: dict[str, Any], x: Any) -> jax.Array:
     """Scored outputs, flat."""
     x = jnp.asarray(x)
@@ -106,10 +114,13 @@ def jacobian(network: Network, params: dict[str, Any], x: Any) -> np.ndarray:
     return np.concatenate([np.asarray(rows[name]).reshape(len(rows[name]), -1) for name in trained], axis=1)
 
 
-def bounds(network: Network, params: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray, sharp: bool) -> Bounds:
+def bounds(
+    network: Network, params: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray, sharp: bool,
+    ops: Arithmetic = BALLS,
+) -> Bounds:  # fmt: skip
     """The verifier's bounds around `params`, whatever the targets."""
-    net, matrices = build(config(network), {name: np.asarray(w) for name, w in params.items()})
-    return Bounds(Anchor(net, matrices, x).differentiate(), sharp)
+    net, matrices = read(config(network), params)
+    return Bounds(Anchor(net, matrices, x, ops=ops).differentiate(), sharp)
 
 
 def problem(

@@ -1,5 +1,6 @@
 """Balls contain the numbers, float witnesses are checked, undecided is never a yes."""
 
+import operator
 from itertools import pairwise
 
 import mpmath
@@ -9,14 +10,10 @@ from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
 from tests.verify import making
 from wideproof.networks import FullyConnected, get_activation
-from wideproof_verify.activations import ACTIVATIONS
-from wideproof_verify.arithmetic import (
-    balls,
-    gram,
-    largest_eigenvalue,
-    positive_definite,
-    spectral_norm,
-)
+from wideproof_verify.arithmetic import BALLS, FLOATS, PURE, balls, norm, positive_definite
+from wideproof_verify.eigenvalues import Symmetric
+from wideproof_verify.floats import Floats
+from wideproof_verify.functions import ACTIVATIONS
 
 MP = {
     "softplus": lambda z: mpmath.log1p(mpmath.exp(z)), "sigmoid": lambda z: 1 / (1 + mpmath.exp(-z)),
@@ -34,7 +31,7 @@ def contains(ball: arb, value: object, slack: float = 0.0) -> bool:
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_values_slopes_and_constants(name):
-    pair, constants = ACTIVATIONS[name]
+    pair, constants = ACTIVATIONS[name].both, ACTIVATIONS[name].constants
     with ctx.workprec(150), mpmath.workdps(60):
         first, second = (arb(c) for c in constants())
         grid = [mpmath.mpf(k) / 8 + mpmath.mpf("0.01") for k in range(-64, 64)]
@@ -55,9 +52,9 @@ def test_values_slopes_and_constants(name):
 
 @pytest.mark.parametrize("name", [name for name in ACTIVATIONS if name != "relu"])
 def test_constants_are_not_below_a_fine_grid(name):
-    first, second = (float(c) for c in ACTIVATIONS[name][1]())
+    first, second = (float(c) for c in ACTIVATIONS[name].constants())
     z = np.linspace(-12, 12, 20001)
-    slope = np.asarray([float(ACTIVATIONS[name][0](arb(v))[1]) for v in z])
+    slope = np.asarray([float(ACTIVATIONS[name].both(arb(v))[1]) for v in z])
     assert np.abs(slope).max() <= first * (1 + 1e-12)
     assert np.abs(np.diff(slope)).max() <= second * (z[1] - z[0]) * (1 + 1e-6) + 1e-14
     assert first < 1.001 * np.abs(slope).max()
@@ -79,50 +76,67 @@ def test_a_network_in_mpmath():
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 3), (3, 7), (300, 40), (40, 300)])
-@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize("scale", [1e-100, 1e-60, 1.0, 1e60, 1e100])
 def test_gram_of_floats(rng, shape, scale):
     a = scale * rng.standard_normal(shape) * np.exp(3 * rng.standard_normal(shape))
-    g, e = gram(a)
+    with np.errstate(over="ignore", under="ignore"):  # as the verifier does
+        g = Symmetric.of(FLOATS.rough(Floats(a.T), Floats(a)))
+    assert np.array_equal(g.mid, g.mid.T)
     with ctx.workprec(300):
         exact = balls(a).T @ balls(a)
-        apart = sum(((v - arb(w)) ** 2 for v, w in zip(exact.ravel(), g.ravel(), strict=True)), arb(0)).sqrt()
-    assert apart <= e  # even in the Frobenius norm
-    assert e <= 1e-8 * np.linalg.norm(a) ** 2
+        apart = sum(((v - arb(w)) ** 2 for v, w in zip(exact.ravel(), g.mid.ravel(), strict=True)), arb(0)).sqrt()
+    assert apart <= g.off  # even in the Frobenius norm
+    assert g.off <= 1e-8 * np.linalg.norm(a) ** 2 or not 1e-70 < scale < 1e70  # far out it is true, and of no use
 
 
-def test_gram_out_of_range_is_infinite():
+@pytest.mark.parametrize("ops", [FLOATS, BALLS, PURE], ids=["floats", "balls", "pure"])
+def test_norms_out_of_range_are_no_smaller(ops):
+    """What overflows has no bound, what underflows one that is too large; of nothing at all it is as good as 0."""
     with np.errstate(all="ignore"):
-        assert gram(np.full((2, 2), 1e200))[1] == np.inf
-        assert gram(np.full((2, 2), 1e-200))[1] == np.inf
-    assert gram(np.zeros((2, 3)))[1] == 0
+        assert not ops.spectral_norm(np.full((2, 2), 1e200)) < 2e200
+        assert ops.spectral_norm(np.full((2, 2), 1e-200)) >= 2e-200 * (1 - 1e-15)
+        assert not ops.spectral_norm(np.full((2, 2), np.nan)) < 1e300
+    assert 0 <= ops.spectral_norm(np.zeros((2, 3))) <= 1e-74
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 5), (60, 20), (20, 60), (120, 120)])
-def test_spectral_norm_is_above_and_close(rng, shape):
+@pytest.mark.parametrize("ops", [FLOATS, BALLS, PURE], ids=["floats", "balls", "pure"])
+def test_spectral_norm_is_above_and_close(rng, shape, ops):
     a = rng.standard_normal(shape)
     with ctx.workprec(200):
-        found = spectral_norm(a)
-        shifted = spectral_norm(balls(a) + arb(0, 1e-20))
+        found = ops.spectral_norm(a)
+        shifted = ops.spectral_norm(balls(a) + arb(0, 1e-20))
+        exact = balls(a).T @ balls(a)
+        assert positive_definite(found * found * balls(np.eye(shape[1])) - exact) is True
     top = np.linalg.norm(a, 2)
     assert top * (1 - 1e-13) <= float(found) <= top * (1 + 3e-8)
     assert float(shifted) == pytest.approx(top, rel=3e-8)
-    assert spectral_norm(np.zeros(shape)).is_zero()
+    assert PURE.spectral_norm(np.zeros(shape)).is_zero()
+
+
+def test_radii_count_in_a_norm():
+    wide = Floats(np.eye(3), np.full((3, 3), 0.5))
+    assert FLOATS.spectral_norm(wide) >= 2.5
+    assert BALLS.spectral_norm(wide).upper() >= 2.5
+    assert PURE.spectral_norm(wide).upper() >= 2.5
 
 
 def test_largest_eigenvalue_covers_the_error(rng):
     g = np.cov(rng.standard_normal((9, 30)))
-    assert largest_eigenvalue(g, 0.5) >= np.linalg.eigvalsh(g)[-1] + 0.5
-    assert largest_eigenvalue(g, np.inf) == np.inf
-    assert largest_eigenvalue(np.full((2, 2), np.nan), 0.0) == np.inf
+    with np.errstate(all="ignore"):
+        assert Symmetric(g, 0.5).largest() >= np.linalg.eigvalsh(g)[-1] + 0.5
+        assert Symmetric(g, np.inf).largest() == np.inf
+        assert not Symmetric(np.full((2, 2), np.nan), 0.0).largest() < 1e300
 
 
-def test_norms_of_small_forms(rng):
+@pytest.mark.parametrize("ops", [FLOATS, BALLS, PURE], ids=["floats", "balls", "pure"])
+def test_norms_of_small_forms(rng, ops):
     q = rng.random((6, 4, 4))
     q = q + q.transpose(0, 2, 1)
     q[0], q[1, 2:], q[1, :, 2:] = 0.0, 0.0, 0.0
-    found = [float(spectral_norm(balls(m))) for m in q]
+    found = [float(ops.spectral_norm(balls(m))) for m in q]
     exact = np.linalg.eigvalsh(q)[:, -1]
-    assert found[0] == 0
+    assert found[0] <= 1e-74
     for top, bound in zip(exact[1:], found[1:], strict=True):
         assert top * (1 - 1e-13) <= bound <= top * (1 + 1e-8)
 
@@ -157,3 +171,52 @@ def test_an_ill_conditioned_matrix_is_still_decided():
         assert positive_definite(hilbert - lower * eye) is True
         assert positive_definite(hilbert - upper * eye) is False
         assert positive_definite(hilbert + arb(0, 1e-15)) is None
+
+
+def wrong_shapes(make):
+    """Pairs of arrays that NumPy would broadcast."""
+    one = lambda *shape: make(np.ones(shape))  # noqa: E731
+    yield from ((one(3, 4), one(1, 4)), (one(3, 4), one(3, 1)), (one(3, 4), one(4)), (one(2, 3, 4), one(3, 4)))
+    yield from ((one(4), one(1)), (one(1, 1), one(5, 5)), (one(4), one(1, 4)))
+
+
+@pytest.mark.parametrize("make", [Floats, lambda a: Floats(a, None, 0 * a), balls], ids=["floats", "fine", "balls"])
+def test_arrays_of_different_shapes_are_not_added(make):
+    for a, b in wrong_shapes(make):
+        for one, two in ((a, b), (b, a)):
+            with pytest.raises(ValueError, match="of the shapes"):
+                operator.add(one, two)
+            with pytest.raises(ValueError, match="of the shapes"):
+                operator.sub(one, two)
+
+
+@pytest.mark.parametrize("make", [Floats, lambda a: Floats(a, None, 0 * a), balls], ids=["floats", "fine", "balls"])
+def test_arrays_with_different_numbers_of_axes_are_not_multiplied(make):
+    for a, b in wrong_shapes(make):
+        for one, two in ((a, b), (b, a)):
+            if a.ndim == b.ndim:
+                assert (one * two).shape == np.broadcast_shapes(a.shape, b.shape)
+            else:
+                with pytest.raises(ValueError, match="of the shapes"):
+                    operator.mul(one, two)
+    one = make(np.ones((3, 4)))
+    assert (one * arb(2)).shape == (arb(2) * one).shape == (3, 4)  # a number is no array
+
+
+def test_matrices_that_do_not_fit_are_not_multiplied():
+    for a, b in (((2, 3), (1, 2)), ((2, 3), (2, 3)), ((2, 1), (3, 2))):
+        with pytest.raises(ValueError, match=r"shapes|incompatible|mismatch"):
+            FLOATS.product(Floats(np.ones(a)), Floats(np.ones(b)))
+        with pytest.raises(ValueError, match=r"shapes|incompatible|mismatch"):
+            FLOATS.rough(Floats(np.ones(a)), Floats(np.ones(b)))
+        with pytest.raises(ValueError, match=r"shapes|incompatible|mismatch"):
+            BALLS.product(balls(np.ones(a)), balls(np.ones(b)))
+
+
+def test_balls_stay_balls():
+    """Comparisons, norms and pieces of what meets only what fits meet only what fits again."""
+    a = balls(np.ones((3, 4)))
+    for found in (a + a, a * arb(2), -a, a[:2], a.T, a.sum(axis=0), norm(a, axis=1), abs(a), a * a[:1]):
+        assert type(found) is type(a)
+        with pytest.raises(ValueError, match="of the shapes"):
+            operator.add(found, balls(np.ones((7, 7))))

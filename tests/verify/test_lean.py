@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from tests.certificates.rewriting import parts, put
-from tests.verify.making import config
+from tests.verify.making import config, read
 from wideproof.certificates.certifying import certify
 from wideproof.certificates.polishing import fit_read_out
 from wideproof.data import Dataset
 from wideproof.data.repeats import distinct
 from wideproof.networks import FullyConnected, Residual, get_activation
 from wideproof_verify import verify
-from wideproof_verify.graphs import build
-from wideproof_verify.networks import DENSE, Anchor
+from wideproof_verify.arithmetic import BALLS, FLOATS
+from wideproof_verify.passes import DENSE, Anchor
 
 ERF = get_activation("erf")
 NETWORKS = [FullyConnected(4, 96, 1, ERF, outputs=40), Residual(4, 96, 2, ERF, outputs=40)]
@@ -96,11 +96,11 @@ def test_large_and_small_arithmetic_agree():
     network = FullyConnected(3, 12, 2, ERF, outputs=2)
     params = {name: np.asarray(weight) for name, weight in network.init(1).items()}
     x = np.random.default_rng(0).standard_normal((5, 3))
-    made, weights = build(config(network), params)
+    made, weights = read(config(network), params)
     counts = np.array([1, 3, 1, 2, 1])
-    exact = Anchor(made, weights, x, counts).differentiate()
-    near = Anchor(made, weights, x, counts, large=True).differentiate()
-    for a, b in ((exact.outputs, near.outputs), (exact.gram(), near.gram()), (exact.backs[0], near.backs[0])):
-        apart = np.abs(a.astype(float) - b.mid)
+    exact, near = (Anchor(made, weights, x, counts, ops).differentiate() for ops in (BALLS, FLOATS))
+    grams = exact.gram(BALLS.product), near.gram(FLOATS.product)
+    for a, b in ((exact.outputs, near.outputs), grams, (exact.backs[0], near.backs[0])):
+        apart = np.abs(BALLS.middle(a) - b.mid)
         assert (apart <= b.rad + 1e-15 * np.abs(b.mid)).all()
         assert b.rad.max() < 1e-11

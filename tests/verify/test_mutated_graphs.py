@@ -18,9 +18,10 @@ from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 from tests.networks.reference import VALUES
 from tests.verify import making, stated
 from wideproof_verify import verify
+from wideproof_verify.arithmetic import BALLS
 from wideproof_verify.bounds import Bounds
-from wideproof_verify.graphs import MalformedError, build
-from wideproof_verify.networks import Anchor
+from wideproof_verify.passes import Anchor
+from wideproof_verify.refusals import MalformedError
 
 NETWORKS = [
     "fully-connected-outputs", "residual", "conv-residual-outputs", "deep-relu", "residual-relu", "elman-rnn-all",
@@ -305,7 +306,7 @@ def test_a_thousand_changed_networks(tmp_path, name):
 def restated(net: Any, one: Case) -> tuple[dict[str, Any], Case] | None:
     """Claims about a changed network that are made to fit it: true rho, s and S, the verifier's own constants."""
     try:
-        read, matrices = build(net, one.weights)
+        read, matrices = making.read(net, one.weights)
         found = stated.evaluate(net, one.weights, one.x)
     except (MalformedError, TypeError, KeyError, ValueError, AttributeError):
         return None
@@ -328,7 +329,7 @@ def restated(net: Any, one: Case) -> tuple[dict[str, Any], Case] | None:
     )
     radius = 2 * rho / s
     with ctx.workprec(128):
-        bounds = Bounds(Anchor(read, matrices, one.x).differentiate(), sharp=True)
+        bounds = Bounds(Anchor(read, matrices, one.x, ops=BALLS).differentiate(), sharp=True)
         rise = float(bounds.lipschitz(arb(radius)).upper()) * (1 + 1e-6)
     m = rise * radius
     if not m < s / 4:

@@ -1,34 +1,19 @@
 """What the package is: small, alone, and calm in front of damaged files."""
 
 import json
-import math
 import re
 import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from flint import arb  # pyright: ignore[reportAttributeAccessIssue]
-from mpmath import npdf, quad, workdps
 
 import wideproof_verify
 from tests.verify import making
-from wideproof.networks import (
-    ConvResidual,
-    DeepReLU,
-    DeepRNN,
-    ElmanRNN,
-    FullyConnected,
-    Residual,
-    ResidualReLU,
-)
 from wideproof_verify import verify
 from wideproof_verify.__main__ import main
-from wideproof_verify.activations import ACTIVATIONS, C_SIGMA
-from wideproof_verify.graphs import MalformedError, build, describe
 
 SOURCE = Path(wideproof_verify.__file__).parent
 NETWORK = making.SMALL["fully-connected"]
@@ -48,11 +33,11 @@ def folder(tmp_path, parts):
 def test_it_imports_neither_jax_nor_wideproof():
     code = "import sys, wideproof_verify; assert 'jax' not in sys.modules and 'wideproof' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert not any("wideproof." in path.read_text() or "jax" in path.read_text() for path in SOURCE.glob("*.py"))
+    assert not any("wideproof." in path.read_text() or "jax" in path.read_text() for path in SOURCE.rglob("*.py"))
 
 
 def test_it_is_short():
-    assert sum(len(path.read_text().splitlines()) for path in SOURCE.glob("*.py")) <= 3600
+    assert sum(len(path.read_text().splitlines()) for path in SOURCE.rglob("*.py")) <= 4000
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -187,79 +172,8 @@ def test_the_layers_have_the_factors_of_the_network(name):
     network = making.SMALL[name]
     params, _, _ = making.problem(network, n=1)
     stated = making.config(network)
-    read, _ = build(stated, params)
+    read, _ = making.read(stated, params)
     assert [node["scale"] for node in stated["nodes"]] == [node.scale for node in read.nodes] == making.scales(network)
-
-
-FAMILIES = {
-    "a fully-connected network of Du et al.": FullyConnected(5, 8, 3),
-    "a residual network of Du et al.": Residual(5, 7, 3, c_res=0.7),
-    "a convolutional residual network of Du et al.": ConvResidual(2, 4, 5, 3),
-    "a deep ReLU network of Zou et al.": DeepReLU(5, (8, 6, 8), 3),
-    "a residual ReLU network of Frei et al.": ResidualReLU(5, 8, 3, residual_scale=0.4),
-    "a recurrent network of Allen-Zhu et al.": ElmanRNN(4, 9, 4, outputs=2),
-    "a recurrent network of Allen-Zhu et al. (2)": DeepRNN(4, 8, 3, depth=2),
-}
-
-
-def described(stated: dict, params: dict) -> str:
-    return describe(*build(stated, params))
-
-
-@pytest.mark.parametrize("whose", FAMILIES)
-def test_a_paper_is_named_for_its_very_network_only(whose):
-    """A unit in the last place of one factor, another slope, skip or read-out: then it is anybody's network."""
-    network = FAMILIES[whose]
-    params = making.problem(network, n=1)[0]
-    stated = making.config(network)
-    whose = whose.removesuffix(" (2)")
-    assert described(stated, params).startswith(f"{whose} with ")
-    for k, node in enumerate(stated["nodes"]):
-        for towards in (0.0, math.inf):
-            nudged = math.nextafter(node["scale"], towards)
-            other = described(changed(stated, f"nodes/{k}/scale", nudged), params)
-            assert other.startswith("a network with "), (k, other)
-        for path, value in ((f"nodes/{k}/activation", "arctan"), (f"nodes/{k}/activation", "identity")):
-            assert described(changed(stated, path, value), params).startswith("a network with ")
-    alone = changed(stated, "nodes/2/skip", 0) if network.data_kind != "sequences" else stated
-    if "fully" in whose or "residual" in whose.lower():
-        assert described(alone, params).startswith("a network with ")
-    every = changed(stated, "trained", list(params))
-    assert described(every, params).startswith(whose)
-    assert described(every, params).endswith("all weights trained")
-
-
-@pytest.mark.parametrize("whose", [whose for whose in FAMILIES if "recurrent" not in whose])
-def test_an_earlier_read_out_or_a_shared_weight_is_nobodys(whose):
-    network = FAMILIES[whose]
-    params, stated = making.problem(network, n=1)[0], making.config(network)
-    last = len(stated["nodes"]) - 1
-    earlier = described(changed(stated, "sites", [last - 1]), params) if params_fit(stated, params, last - 1) else ""
-    assert not earlier or (earlier.startswith("a network with ") and "layers without effect" in earlier)
-    names = [node["terms"][0]["weight"] for node in stated["nodes"]]
-    twins = [k for k in range(1, len(names)) if params[names[k]].shape == params[names[k - 1]].shape]
-    if twins:
-        k = twins[0]
-        kept = {name: w for name, w in params.items() if name != names[k]}
-        shared = changed(stated, f"nodes/{k}/terms/0/weight", names[k - 1])
-        shared = changed(shared, "trained", [name for name in stated["trained"] if name != names[k]])
-        other = described(shared, kept)
-        assert other.startswith("a network with ")
-        assert "shared weights" in other
-
-
-def params_fit(stated, params, site):
-    """Whether the read-out could be applied to another node."""
-    try:
-        described(changed(stated, "sites", [site]), params)
-    except MalformedError:
-        return False
-    return True
-
-
-def test_the_activation_is_always_named():
-    params, stated = making.problem(NETWORK, n=1)[0], making.config(NETWORK)
-    assert "(softplus)" in described(stated, params)
 
 
 @pytest.mark.parametrize("name", ["W1, W2, a", "W1\nproved: ", "W 1", "a" * 200, "", "W\u0001", "größe"])
@@ -269,43 +183,6 @@ def test_a_name_that_would_be_misread_is_refused(tmp_path, parts, name):
     renamed = {name if key == "W1" else key: weight for key, weight in params.items()}
     folder = making.write(tmp_path / "c", {**stated, "network": json.loads(text)}, renamed, x, y)
     assert verify(folder).answer == "malformed"
-
-
-def test_fixed_signs_that_are_not_balanced_are_nobodys():
-    network = FAMILIES["a deep ReLU network of Zou et al."]
-    params = making.problem(network, n=1)[0]
-    stated = making.config(network)
-    one, other = params["v"].copy(), params["v"].copy()
-    one[0], other[0] = -1.0, 1.0 + 2**-52
-    assert all(described(stated, params | {"v": v}).startswith("a network with ") for v in (one, other))
-    trained = changed(stated, "trained", ["W1", "v"])
-    assert "Zou" in described(trained, params | {"v": one})  # then they are where training has brought them
-
-
-@pytest.mark.parametrize(
-    "name", ["fully-connected", "residual", "conv-residual", "deep-relu", "residual-relu", "elman-rnn", "deep-rnn"]
-)
-def test_a_factor_off_by_one_bit_is_proved_by_its_numbers_and_named_by_no_paper(tmp_path, name):
-    network = making.SMALL[name]
-    params, x, y = making.problem(network)
-    stated = making.statement(network, "descent", making.claims(network, params, x, y, sharp=False))
-    true = verify(making.write(tmp_path / "true", stated, params, x, y))
-    assert (true.answer, " et al." in true.statement) == ("proved", True)
-    scale = stated["network"]["nodes"][0]["scale"]
-    for k, forged in enumerate((math.nextafter(scale, 0.0), 1.01 * scale)):
-        other = changed(stated, "network/nodes/0/scale", forged)
-        verdict = verify(making.write(tmp_path / str(k), other, params, x, y))
-        assert verdict.answer == ("not proved" if k else "proved"), verdict.reason
-        assert " et al." not in verdict.statement
-        assert k or "a network with" in verdict.statement
-
-
-@pytest.mark.parametrize("name", list(ACTIVATIONS))
-def test_the_constants_that_normalize_activations(name):
-    function: Any = ACTIVATIONS[name][0]
-    with workdps(20):
-        square: Any = quad(lambda z: float(function(arb(float(z)))[0]) ** 2 * npdf(z), [-12, -4, -1, 0, 1, 4, 12])
-    assert C_SIGMA[name] == pytest.approx(1 / float(square), rel=1e-11)
 
 
 @pytest.mark.parametrize("text", ["[1]", "null", "[" * 10**5, '{"theorem": NaN}', '{"a": 1, "a": 1}', "\ud800"])

@@ -12,7 +12,7 @@ from wideproof.data import Dataset
 from wideproof.data.repeats import distinct
 from wideproof.networks import FullyConnected, Residual
 from wideproof_verify import verify
-from wideproof_verify.rows import grouped
+from wideproof_verify.certificate import grouped
 
 # pyright: reportOptionalMemberAccess=false
 NETWORKS = [FullyConnected(3, 64, 1), FullyConnected(3, 32, 2, outputs=2), Residual(3, 32, 2)]

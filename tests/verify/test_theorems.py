@@ -15,7 +15,7 @@ from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 from tests.verify import making
 from wideproof.networks import DeepReLU, FullyConnected, Network, get_activation
 from wideproof_verify import Verdict, verify
-from wideproof_verify.theorems import short
+from wideproof_verify.arithmetic import short
 
 
 def judge(

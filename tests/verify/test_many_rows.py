@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from tests.certificates.rewriting import parts, put
-from tests.verify.making import config
+from tests.verify.making import config, read
 from wideproof.certificates import anchor
 from wideproof.certificates.balance import balanced
 from wideproof.certificates.certifying import certify
 from wideproof.certificates.polishing import polish
 from wideproof.data import Dataset
-from wideproof.networks import FullyConnected, Residual, Sketch, get_activation
-from wideproof_verify import bounds, networks, verify, wide
-from wideproof_verify.arithmetic import balls
-from wideproof_verify.graphs import build
+from wideproof.networks import ConvResidual, ElmanRNN, FullyConnected, Residual, Sketch, get_activation
+from wideproof_verify import bounds, eigenvalues, passes, verify
+from wideproof_verify.arithmetic import FLOATS, balls
+from wideproof_verify.eigenvalues import Symmetric
 
 ERF = get_activation("erf")
 # pyright: reportOptionalMemberAccess=false
@@ -24,9 +24,9 @@ def few():
     """As if some rows were many, for prover and verifier, and blocks of seven rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(anchor, "DENSE", 20)
-        patch.setattr(networks, "DENSE", 20)
-        patch.setattr(wide, "BLOCK", 7)
-        patch.setattr(wide, "PANEL", 5)
+        patch.setattr(passes, "DENSE", 20)
+        patch.setattr(passes, "BLOCK", 7)
+        patch.setattr(eigenvalues, "BLOCK", 7)
         yield patch
 
 
@@ -36,74 +36,102 @@ def sketched(outputs=3, width=14):
     return sketch.read_out(sketch.dense(sketch.dense(sketch.input, width, "tanh"), width, "erf"), outputs)
 
 
-@pytest.mark.parametrize("network", [FullyConnected(5, 12, 1, ERF), Residual(5, 6, 2, ERF, outputs=3), sketched()],
-                         ids=["fully-connected", "residual", "sketch"])  # fmt: skip
-def test_the_matrix_is_that_with_radii(few, network):
+NETWORKS = {
+    "fully-connected": FullyConnected(5, 12, 1, ERF), "residual": Residual(5, 6, 2, ERF, outputs=3),
+    "sketch": sketched(), "convolution": ConvResidual(2, 4, 5, 2, outputs=3),
+    "long-convolution": ConvResidual(1, 16, 3, 2, outputs=3), "recurrent": ElmanRNN(4, 9, 4, outputs=2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_matrix_is_that_with_radii(few, name):
+    network = NETWORKS[name]
     params = {name: np.asarray(weight) for name, weight in network.init(1).items()}
-    x = np.random.default_rng(0).standard_normal((10, 5))
-    made, weights = build(config(network), params)
-    counts = np.array([1, 3, 1, 2, 1, 1, 5, 1, 1, 1])
-    place = networks.Anchor(made, weights, x, counts, large=True)
+    x = np.random.default_rng(0).standard_normal((25 if network.graph.outputs == 1 else 10, *network.input_shape))
+    made, weights = read(config(network), params)
+    counts = np.ones(len(x))
+    counts[[1, 3, 6]] = 3, 2, 5
+    place = passes.Anchor(made, weights, x, counts, ops=FLOATS)
+    assert place.many
     place.lean = False
     place.differentiate()
-    assert wide.plain(place)
-    exact, found = place.gram(), wide.gram(place)
+    exact, found = place.gram(FLOATS.product), place.matrix()
     lower = np.tril(found.mid)
     whole = lower + np.tril(lower, -1).T
+    assert np.allclose(found.mid, whole, rtol=1e-15, atol=0)
     assert np.linalg.norm(whole - exact.mid) <= np.linalg.norm(exact.rad) + found.off
     assert found.off < 1e-11 * np.trace(whole)
     assert found.size() >= np.linalg.norm(whole) > 0.7 * found.size()
-    up = found.raised(network.graph.outputs, 0.5).mid.copy()
-    outputs = network.graph.outputs
+    if network.data_kind == "sequences":
+        return
+    before, outputs = found.mid.copy(), network.graph.outputs
+    up = found.raised(outputs, 0.5)
     expected = whole + 0.5 * np.tile(np.eye(len(x)), (outputs, outputs))
-    assert np.allclose(np.tril(up), np.tril(expected), rtol=0, atol=1e-12)
+    assert np.allclose(up.mid, expected, rtol=0, atol=1e-12)
+    assert np.array_equal(found.mid, before)
+    assert up.off > found.off
 
 
-@pytest.mark.parametrize("n", [3, 23, 60])
-def test_eigenvalues_are_bounded_and_no_more(few, n):
-    """True up to rounding, never beyond; the upper triangle is not read, the lower one stays as it is."""
+@pytest.mark.parametrize(("n", "known"), [(3, 500), (23, 500), (60, 500), (220, 100)])
+def test_eigenvalues_are_bounded_and_no_more(few, monkeypatch, n, known):
+    """True up to rounding, never beyond, with eigenvalues to guess from or without; the matrix stays as it is."""
+    monkeypatch.setattr(eigenvalues, "FEW", known)
     rows = np.random.default_rng(n).standard_normal((n, 2 * n))
-    matrix = rows @ rows.T
+    matrix = np.tril(rows @ rows.T) + np.tril(rows @ rows.T, -1).T
     values = np.linalg.eigvalsh(matrix)
-    g = wide.Wide(np.tril(matrix) + np.triu(np.full((n, n), np.nan), 1), 1e-9)
-    before = g.mid.copy()
-    assert wide.at_least(g, values[0] - 1e-7)
-    assert wide.at_least(g, -values[-1] - 1e-6, -1)
-    assert wide.at_least(g, values[0] + 1e-10) is None
-    assert wide.at_least(g, -values[-1] + 1e-10, -1) is None
-    assert wide.at_least(wide.Wide(g.mid, 0.1 * values[0]), values[0] * 0.95) is None
-    assert np.array_equal(np.tril(g.mid), np.tril(before))
+    g = Symmetric(matrix.copy(), 1e-9)
+    assert (g.near() is None) == (known < n)
+    assert g.at_least(values[0] - 1e-7)
+    assert g.at_least(-values[-1] - 1e-6, -1)
+    assert g.at_least(values[0] + 1e-10) is None
+    assert g.at_least(-values[-1] + 1e-10, -1) is None
+    assert Symmetric(g.mid, 0.1 * values[0]).at_least(values[0] * 0.95) is None
+    assert g.at_least(values[0] + 1e-3) is (False if n <= known else None)
+    assert g.at_least(-values[-1] + 1e-3, -1) is (False if n <= known else None)
+    assert values[-1] + 1e-9 <= g.largest() <= values[-1] * (1 + 1e-5)
+    assert np.array_equal(g.mid, matrix)
 
 
-@pytest.mark.parametrize(("block", "panel"), [(7, 5), (8, 4), (64, 5), (5, 64)])
-def test_the_factor_stands_above_the_matrix(few, block, panel):
-    few.setattr(wide, "BLOCK", block)
-    few.setattr(wide, "PANEL", panel)
+@pytest.mark.xfail(reason="a Krylov space that ends is continued with noise")
+@pytest.mark.parametrize("values", [[1.0], [1.0, 2.0], [0.0, 3.0]])
+def test_few_different_eigenvalues_of_many_rows_are_bounded_closely(values):
+    """As of orthogonal weights: the search for the largest one ends early."""
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((510, 510)))[0]
+    for q in (np.eye(510), basis):
+        matrix = (q * np.resize(values, 510)) @ q.T
+        assert max(values) <= Symmetric((matrix + matrix.T) / 2, 0.0).largest() <= max(values) * 1.01
+
+
+@pytest.mark.parametrize("block", [5, 7, 8, 29, 64])
+def test_what_is_left_of_a_factor_is_bounded(few, monkeypatch, block):
+    """Of another matrix' factor nothing is hidden, in whichever block it is off."""
+    monkeypatch.setattr(eigenvalues, "BLOCK", block)
     rows = np.random.default_rng(2).standard_normal((29, 60))
-    a = np.tril(rows @ rows.T)
-    corners = wide.cholesky(a, 0.5, 1)
-    assert corners is not None
-    r = np.zeros((29, 29))
-    for i in range(0, 29, block):
-        part = wide.factor_rows(a, corners, i)
-        r[i : i + block, : part.shape[1]] = part
-    few.setattr(wide, "BLOCK", 7)
-    few.setattr(wide, "PANEL", 5)
-    assert np.allclose(r, np.linalg.cholesky(rows @ rows.T - 0.5 * np.eye(29)), rtol=1e-9, atol=1e-12)
+    g = Symmetric(rows @ rows.T, 0.0)
+    right = g.residual(0.5, 1)
+    assert right is not None
+    assert 0 < right < 1e-10
+    factor = np.linalg.cholesky(g.mid - 0.5 * np.eye(29))
+    for i, j in ((0, 0), (28, 0), (28, 28), (13, 6), (7, 7)):
+        other = factor.copy()
+        other[i, j] += 1e-3
+        monkeypatch.setattr(np.linalg, "cholesky", lambda a, other=other: other)
+        found, truth = g.residual(0.5, 1), np.linalg.norm(g.mid - 0.5 * np.eye(29) - other @ other.T)
+        assert found is not None
+        assert truth <= found <= 2 * truth
 
 
 def test_a_wrong_factor_proves_nothing(few, monkeypatch):
     """The factor is not trusted: one of another matrix is seen by its product."""
     rows = np.random.default_rng(1).standard_normal((30, 60))
-    g, least = wide.Wide(rows @ rows.T, 1e-10), np.linalg.eigvalsh(rows @ rows.T)[0]
-    right = wide.cholesky
-
-    def wrong(*given):
-        return [corner * (1 + 1e-6) for corner in right(*given) or []]
-
-    assert wide.at_least(g, 0.9 * least)
-    monkeypatch.setattr(wide, "cholesky", wrong)
-    assert wide.at_least(g, 0.9 * least) is None
+    g, least = Symmetric(rows @ rows.T, 1e-10), np.linalg.eigvalsh(rows @ rows.T)[0]
+    right = np.linalg.cholesky
+    assert g.at_least(0.9 * least)
+    monkeypatch.setattr(np.linalg, "cholesky", lambda a: right(a) * (1 + 1e-6))
+    assert g.at_least(0.9 * least) is None
+    monkeypatch.setattr(np.linalg, "cholesky", lambda a: np.full_like(a, np.nan))
+    assert g.at_least(0.9 * least) is None
+    assert g.largest() >= np.linalg.eigvalsh(g.mid)[-1]
 
 
 def made(network, folder, outputs=1, one_hot=False):
