@@ -196,10 +196,10 @@ def test_a_certificate_that_is_replaced_is_never_half_there(copied, monkeypatch)
 
     monkeypatch.setattr("wideproof.storage.os.rename", dies)
     with pytest.raises(SystemError):
-        wp.prove("iris", limit=12, folder=copied, steps=64)
+        wp.prove("iris", limit=12, folder=copied, steps=64, from_start=False)
     monkeypatch.undo()
     assert not (copied / "certificate").exists()
-    assert wp.prove("iris", limit=12, folder=copied, steps=64).proved
+    assert wp.prove("iris", limit=12, folder=copied, steps=64, from_start=False).proved
     assert json.loads((copied / "certificate" / "certificate.json").read_text())["theorem"] == "descent"
 
 
