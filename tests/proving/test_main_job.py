@@ -20,6 +20,7 @@ from wideproof.proving import Predictor, certifying
 
 # pyright: reportOptionalMemberAccess=false
 QUICK: dict[str, Any] = {"steps": 16}
+NARROW: dict[str, Any] = {"steps": 16, "width": 64}  # not near a fit after so many steps
 CSV = """name,age,city,joined,member,spend
 ann,31,Bonn,2020-01-02,yes,10.5
 bob,,Kiel,2021-05-06,no,3.25
@@ -42,7 +43,7 @@ def proof(tmp_path_factory):
 def flowers(tmp_path_factory):
     """12 rows of iris, proved once: tests take copies of the folder, and other problems of the same shapes."""
     folder = tmp_path_factory.mktemp("flowers") / "p"
-    return wp.prove("iris", limit=12, folder=folder, **QUICK), folder
+    return wp.prove("iris", limit=12, folder=folder, **NARROW), folder
 
 
 @pytest.fixture
@@ -120,12 +121,12 @@ def test_a_proof_goes_on_without_choosing_again(flowers, copied, monkeypatch):
         raise AssertionError("chosen again")
 
     monkeypatch.setattr("wideproof.proving.stages.choose", never)
-    again = wp.prove("iris", limit=12, folder=copied, **QUICK)
+    again = wp.prove("iris", limit=12, folder=copied, **NARROW)
     assert again.proved
     assert again.data.digest == first.data.digest
     assert again.headline == first.headline
     with pytest.raises(InputError, match="another problem"):
-        wp.prove("iris", limit=15, folder=copied, **QUICK)
+        wp.prove("iris", limit=15, folder=copied, **NARROW)
 
 
 def test_each_thing_is_done_once(monkeypatch, tmp_path):
@@ -196,10 +197,10 @@ def test_a_certificate_that_is_replaced_is_never_half_there(copied, monkeypatch)
 
     monkeypatch.setattr("wideproof.storage.os.rename", dies)
     with pytest.raises(SystemError):
-        wp.prove("iris", limit=12, folder=copied, steps=64, from_start=False)
+        wp.prove("iris", limit=12, folder=copied, width=64, steps=64)
     monkeypatch.undo()
     assert not (copied / "certificate").exists()
-    assert wp.prove("iris", limit=12, folder=copied, steps=64, from_start=False).proved
+    assert wp.prove("iris", limit=12, folder=copied, width=64, steps=64).proved
     assert json.loads((copied / "certificate" / "certificate.json").read_text())["theorem"] == "descent"
 
 
