@@ -23,6 +23,7 @@ from wideproof_verify.theorems import prove
 
 __all__ = ["Verdict", "verify"]
 PRECISIONS = (53, 128, 256, 512, 1024)  # 53: float64 with radii
+PATIENCE = 300.0  # seconds that more bits may be expected to take
 
 
 @dataclass
@@ -115,7 +116,7 @@ def _judged(verdict: Verdict, certificate: Certificate, bits: int, balls: bool) 
 
 def _affordable(wanted: Cost, seconds: float, memory: float, verdict: Verdict) -> bool:
     """Return whether more bits can be afforded, and say so if not."""
-    if wanted.seconds <= seconds and wanted.memory <= memory:
+    if wanted.seconds <= min(seconds, PATIENCE) and wanted.memory <= memory:
         return True
-    verdict.reason += f"; more bits would take {wanted}, which is more than is left"
+    verdict.reason += f"; more bits were not tried, they would take {wanted}"
     return False
