@@ -70,22 +70,8 @@ def verify(
     """
     begun, verdict = clock.perf_counter(), Verdict()
     try:
-        self_test()
-        certificate = read(folder)
-        verdict.digests = certificate.digests
-        first = cost(certificate, PRECISIONS[1] if balls else PRECISIONS[0])
-        if tell is not None:
-            tell(first)
-        memory = memory_here() if memory is None else memory
-        require_within(first, time, memory)
-        with limited(time), np.errstate(all="ignore"):
-            for bits in PRECISIONS[1:] if balls else PRECISIONS:
-                left = time - (clock.perf_counter() - begun)
-                if verdict.precision and not _affordable(cost(certificate, bits), left, memory, verdict):
-                    break
-                verdict.precision = bits
-                if _judged(verdict, certificate, bits, balls):
-                    break
+        with limited(time):
+            _verify(verdict, Path(folder), begun, time, memory, balls, tell)
     except MalformedError as error:
         verdict.answer, verdict.reason = "malformed", str(error)
     except NotJudgedError as error:
@@ -98,6 +84,28 @@ def verify(
         verdict.answer, verdict.reason = "not judged", f"the verifier failed: {type(error).__name__}: {error}"
     verdict.seconds = clock.perf_counter() - begun
     return verdict
+
+
+def _verify(
+    verdict: Verdict, folder: Path, begun: float, time: float, memory: float | None, balls: bool, tell: Callable | None
+) -> None:
+    """Read, estimate, and judge in more and more bits."""
+    self_test()
+    certificate = read(folder)
+    verdict.digests = certificate.digests
+    first = cost(certificate, PRECISIONS[1] if balls else PRECISIONS[0])
+    if tell is not None:
+        tell(first)
+    memory = memory_here() if memory is None else memory
+    require_within(first, time, memory)
+    with np.errstate(all="ignore"):
+        for bits in PRECISIONS[1:] if balls else PRECISIONS:
+            left = time - (clock.perf_counter() - begun)
+            if verdict.precision and not _affordable(cost(certificate, bits), left, memory, verdict):
+                break
+            verdict.precision = bits
+            if _judged(verdict, certificate, bits, balls):
+                break
 
 
 def _judged(verdict: Verdict, certificate: Certificate, bits: int, balls: bool) -> bool:

@@ -30,11 +30,12 @@ class Balls(np.ndarray):
     """An array of Arb's that meets only arrays which fit it."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        arrays = [a for a in inputs if isinstance(a, np.ndarray) and a.ndim]
-        if method == "__call__" and len({a.shape for a in arrays}) > 1:
-            axes = {a.ndim for a in arrays}
-            if len(axes) > 1 or ufunc in (np.add, np.subtract):
-                raise ValueError(f"arrays of the shapes {[a.shape for a in arrays]} do not fit each other")
+        shapes = {a.shape for a in inputs if isinstance(a, np.ndarray) and a.ndim}
+        strict = ufunc in (np.add, np.subtract) or len(set(map(len, shapes))) > 1
+        if method == "__call__" and len(shapes) > 1 and strict:
+            raise ValueError(f"arrays of the shapes {sorted(shapes)} do not fit each other")
+        if "out" in options:
+            options["out"] = tuple(np.asarray(a) for a in options["out"])
         found = getattr(ufunc, method)(*(np.asarray(a) if isinstance(a, Balls) else a for a in inputs), **options)
         if isinstance(found, tuple):
             return tuple(a.view(Balls) if isinstance(a, np.ndarray) else a for a in found)
@@ -133,9 +134,9 @@ class Arithmetic:
         a = self.lift(a)
         if not self.pure:
             centre = self.middle(a)
-            return FLOATS.spectral_norm(centre) + norm(a - balls(centre))
+            return (FLOATS.spectral_norm(centre) + norm(a - balls(centre))).upper()
         small = a if a.shape[1] <= a.shape[0] else a.T
-        return self.largest(product(small.T, small)).sqrt()
+        return root(self.largest(product(small.T, small))).upper()
 
     def symmetric(self, g: Array) -> Any:
         """Return a symmetric matrix for what follows."""
@@ -209,7 +210,7 @@ class FloatArithmetic(Arithmetic):
         check()
         a = self.lift(a).plain()
         centre = Floats(a.mid if a.shape[1] <= a.shape[0] else a.mid.T)
-        return arb(Symmetric.of(floats.rough(centre.T, centre)).largest()).sqrt() + self.split(a)[1]
+        return (arb(Symmetric.of(floats.rough(centre.T, centre)).largest()).sqrt() + self.split(a)[1]).upper()
 
     def symmetric(self, g: Array) -> Any:
         return Symmetric.of(g)

@@ -58,19 +58,21 @@ class Bounds:
         self.first, self.second = ([arb(pair[i]) for pair in constants] for i in (0, 1))
         known: dict = {}
         self.omega = {(k, t): self._operator(t, known) for k, t in net.terms()}
-        self.each, self.batch = {}, {}
-        for t in {t for _, t in net.terms() if t.weight in self.unit}:
-            if (t.value, t.phi) not in self.each:
-                phi = anchor.gathered(t)
-                self.each[t.value, t.phi] = self._spectral(phi)
-                self.batch[t.value, t.phi] = self._spectral(anchor.weighted(phi, 1).reshape(len(phi), 1, -1))
-        every = np.full(anchor.n, arb(1))  # what all examples share is kept once
-        self.beta2 = [self.ops.norm(b, (0, 1, 3)) * every for b in anchor.backs]
-        self.beta_max = [self.ops.most(b, (0, 2), 1) * every for b in anchor.backs]
-        self.gamma = [self._gain(k) for k in range(len(net.nodes))]
+        read = {(t.value, t.phi): anchor.gathered(t) for _, t in net.terms() if t.weight in self.unit}
+        self.each = {at: self._spectral(phi) for at, phi in read.items()}
+        flat = {at: anchor.weighted(phi, 1).reshape(len(phi), 1, -1) for at, phi in read.items()}
+        self.batch = {at: self._spectral(phi) for at, phi in flat.items()}
+        self._back_norms()
         self.slope = [self.ops.most(s, (0, 2)) for s in anchor.slopes]
         self.views = (self.each, self.slope), (self.batch, _most(self.slope))
         self.ways = [[self.sweep(*view, arb(0)) for view in self.views], *([self._tangents()] if sharp else [])]
+
+    def _back_norms(self) -> None:
+        """Bound β2, β∞ and γ of every node."""
+        anchor, every = self.anchor, np.full(self.anchor.n, arb(1))  # what all examples share is kept once
+        self.beta2 = [self.ops.norm(b, (0, 1, 3)) * every for b in anchor.backs]
+        self.beta_max = [self.ops.most(b, (0, 2), 1) * every for b in anchor.backs]
+        self.gamma = [self._gain(k) for k in range(len(self.net.nodes))]
 
     def _spectral(self, a: Array) -> Any:
         """Return the norm of every matrix a[:, i]."""
@@ -152,6 +154,7 @@ class Bounds:
         """Return ζ, τ by the norms of the matrices (radius 0, slope d), or ZP, TP (slope L1); τ, TP of inputs are 0."""
         speeds, paths = [], [balls(np.zeros((len(self.unit), slope[0].size)))] * self.net.inputs
         for k, (node, steep) in enumerate(zip(self.net.nodes, slope, strict=True)):
+            check()
             speed = paths[0]
             for t in node.terms:
                 speed = speed + self.omega[k, t] * paths[t.value]
@@ -168,6 +171,7 @@ class Bounds:
         (_, moved), (_, slope), at = near[view], self.views[view], self.ways[sharp][view]
         speeds, paths, changes = [], moved[: self.net.inputs], moved[: self.net.inputs]
         for k, node in enumerate(self.net.nodes):
+            check()
             off = moved[0]
             for t in node.terms:
                 off = off + self.omega[k, t] * changes[t.value]
@@ -196,6 +200,7 @@ class Bounds:
                 self.unit[net.read_out], change[site - net.inputs].shape
             )
         for k in reversed(range(count)):
+            check()
             gain = self.second[k] * (self.beta_max[k][None] * shifts[k]) + self.first[k] * change[k]
             far = radius * norm(change[k], axis=0)
             size, longest[k] = self.beta2[k] + far, self.beta_max[k] + far
@@ -216,6 +221,7 @@ class Bounds:
         net, one = self.net, balls(np.ones((1, paths[0].shape[1])))
         q: Any = 0
         for k, node in enumerate(net.nodes):
+            check()
             half = arb(node.scale) * self.second[k] / 2
             q = half * (longest[k][None, None] * pair(widest[k], speeds[k])) + q
             for t in node.terms:

@@ -67,14 +67,8 @@ def cost(c: Certificate, bits: int) -> Cost:
     rows, once = net.outputs * len(net.sites), n * work * unit  # outputs of an example; one pass forward
     seconds, memory = 0.5 + once, each * n * values * 3
     if c.theorem not in ("fit", "finite"):
-        lean = float64 and rows * n > DENSE and net.read_out in net.trained and net.layouts[net.read_out][2] >= n
-        count = n if lean and rows == net.outputs else rows * n
-        sides = sum(sum(net.layouts[name][1:]) for name in net.trained)
-        seconds += 2 * rows * once + count**2 * sides * unit + count**3 * (4 * PRODUCT if float64 else unit)
-        memory += each * n * values * 3 * rows + each * count**2
-        seconds += len(c.claims["radii"]) * len(net.nodes) * len(net.trained) * n * 40 * CALL
-        seconds += n * work * len(net.nodes) * values * unit if c.sharp else 0
-        seconds += 20 * n * n * CALL if "batch" in c.claims else 0
+        jacobian = _jacobian(c, rows, work, values, unit, each, float64)
+        seconds, memory = seconds + 2 * rows * once + jacobian.seconds, memory + jacobian.memory
     for _, units, fan_in in net.layouts.values():
         seconds += units * fan_in * min(units, fan_in) * (20 * PRODUCT if float64 else unit)
     for _, t in net.terms():
@@ -85,12 +79,27 @@ def cost(c: Certificate, bits: int) -> Cost:
     return Cost(seconds, 2**27 + memory + 32.0 * sum(w.size for w in c.weights.values()))
 
 
+def _jacobian(c: Certificate, rows: int, work: float, values: int, unit: float, each: float, float64: bool) -> Cost:
+    """Return what JJᵀ, its eigenvalues and Λ cost."""
+    net, n = c.network, len(c.x)
+    lean = float64 and rows * n > DENSE and net.read_out in net.trained and net.layouts[net.read_out][2] >= n
+    count = n if lean and rows == net.outputs else rows * n
+    sides = sum(sum(net.layouts[name][1:]) for name in net.trained)
+    seconds = count**2 * sides * unit + count**3 * (4 * PRODUCT if float64 else unit)
+    forms = len(net.nodes) * len(net.trained) * n * (40 + 6 * len(net.trained))
+    seconds += len(c.claims["radii"]) * forms * CALL
+    seconds += n * work * len(net.nodes) * values * unit if c.sharp else 0
+    seconds += 20 * n * n * CALL if "batch" in c.claims else 0
+    small = 400.0 * len(net.nodes) * len(net.trained) * n
+    return Cost(seconds, each * n * values * 3 * rows + each * count**2 + small)
+
+
 def _steps(c: Certificate, work: float, rows: int) -> float:
     """Return seconds for the steps from a start: growth each time, and the arithmetic that the bits ask for."""
     assert c.start is not None
     n = len(c.x) if c.start.batches is None else c.start.batches.shape[1]
     growth = 2e-3 * (1 + len(c.network.nodes)) + 32 * n * work * (1 + rows) * PRODUCT
-    growth += (rows * n) ** 2 * (60 + rows * n) * PRODUCT
+    growth += (rows * n) ** 2 * (500 + 2 * rows * n) * PRODUCT
     fine = 120 * n * work * PRODUCT
     balls = 3 * n * work * BALL + sum(w.size for w in c.weights.values()) * CALL
     return sum(growth + (0 if b < 45 else fine if b < 90 else balls * max(1.0, b / 128)) for b in c.start.bits)
@@ -108,7 +117,8 @@ def self_test() -> None:
     a, b = (rng.integers(-(2**23), 2**23, size) for size in ((96, 64), (64, 80)))  # sums below 64 · 2^46 = 2^52
     whole = (a.astype(object) @ b.astype(object)).astype(np.float64)
     exact = np.array_equal(a.astype(np.float64) @ b.astype(np.float64), whole)
-    turned = np.array_equal(a.T.astype(np.float64).T @ np.ascontiguousarray(b.T).astype(np.float64).T, whole)
+    left, right = (np.asfortranarray(m.astype(np.float64)) for m in (a, b))
+    turned = np.array_equal(left @ right, whole)
     for holds, what in (
         (nearest, "float64 does not round to nearest"), (rooted and third, "√ or ÷ of float64 is not rounded"),
         (faint, "float64 has no subnormal numbers here"), (exact and turned, "products of whole numbers are not exact"),

@@ -10,12 +10,13 @@ import numpy as np
 
 from wideproof_verify.double import TINY, U
 from wideproof_verify.floats import FAINT, Floats, lengths, up
+from wideproof_verify.refusals import check
 
 BLOCK, FEW = 2048, 500  # rows of a block; rows whose eigenvalues are computed for the table and as guesses
 
 
 class Symmetric:
-    """Symmetric matrices within `off` (Frobenius norm) of `mid`, which is symmetric to the last bit."""
+    """Symmetric matrices within `off` (Frobenius norm) of `mid`, of which the lower triangle is factored."""
 
     def __init__(self, mid: np.ndarray, off: float):
         self.mid, self.off = mid, off
@@ -77,9 +78,14 @@ class Symmetric:
         """Return a number near the largest eigenvalue (Lanczos)."""
         v, basis = np.random.default_rng(0).standard_normal(len(self)), np.zeros((len(self), most))
         for k in range(most):
+            check()
+            length = float(np.linalg.norm(v))
             for _ in range(2):
                 v = v - basis @ (basis.T @ v)
-            basis[:, k] = v / max(float(np.linalg.norm(v)), 1e-300)
+            size = float(np.linalg.norm(v))
+            if not size > 1e-10 * length:  # nothing new
+                break
+            basis[:, k] = v / size
             v = self.mid @ basis[:, k]
         found = basis.T @ (self.mid @ basis)
         return float(np.linalg.eigvalsh(found)[-1]) if np.isfinite(found).all() else math.nan
@@ -94,6 +100,7 @@ class Symmetric:
             return None
         square, lost = 0.0, 2 * (n + 16) * U
         for i in range(0, n, BLOCK):
+            check()
             end = min(i + BLOCK, n)
             gap = np.tril(shifted[i:end, :end] - factor[i:end, :end] @ factor[:end, :end].T, i)
             square += 2 * float(np.square(gap).sum())

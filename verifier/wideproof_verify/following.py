@@ -105,13 +105,8 @@ def follow(
             wide = max(ctx.prec, 128) + 32 * math.ceil(max(lacking, 44) / 32)
             for bits in (100, wide) if lacking < 44 and ops is FLOATS else (wide,):
                 with ctx.workprec(max(bits, 128)):
-                    used = FLOATS if bits == 100 else BALLS
-                    state, apart = rounded(tube.point, used, fine=True)
-                    others, _ = rounded({name: Floats(a) for name, a in fixed.items()}, used, fine=True)
-                    anchor = Anchor(net, {**others, **state}, data[0], ops=used, keep=True)
-                    seeds = loss.slopes(anchor.outputs, data[1], used)
                     eta = arb(start.step_size) * loss.factor(len(x), len(at))
-                    after, delta = _stepped(state, anchor.differentiate(seeds), seeds, eta)
+                    anchor, after, apart, delta = _finer(net, fixed, tube.point, bits, data, loss, eta)
                     lost, clear = factor * apart + delta, point.clear(anchor, speeds, tube.off + apart)
                 if clear and lost <= arb(2) ** (SPARE - start.bits[k]):
                     break
@@ -122,6 +117,19 @@ def follow(
         tube.off, tube.point = (factor * tube.off + lost).upper(), after
         tube.course.append((float(above(tube.off)), bits, float(above(factor)), float(above(error))))
     return tube
+
+
+def _finer(
+    net: Network, fixed: dict[str, np.ndarray], here: Point_, bits: int, data: tuple, loss: Loss, eta: arb
+) -> tuple[Anchor, Point_, arb, arb]:
+    """Take a step in double-double (100 bits) or in balls: the pass, the point after it, and both errors."""
+    used = FLOATS if bits == 100 else BALLS
+    state, apart = rounded(here, used, fine=True)
+    others, _ = rounded({name: Floats(a) for name, a in fixed.items()}, used, fine=True)
+    anchor = Anchor(net, {**others, **state}, data[0], ops=used, keep=True)
+    seeds = loss.slopes(anchor.outputs, data[1], used)
+    after, delta = _stepped(state, anchor.differentiate(seeds), seeds, eta)
+    return anchor, after, apart, delta
 
 
 def _stepped(here: Point_, anchor: Anchor, seeds: Array, eta: arb) -> tuple[Point_, arb]:

@@ -137,15 +137,8 @@ class Network:
     def read(cls, config: Any, shapes: dict[str, tuple[int, ...]]) -> "Network":
         """Return the network that the file states, for weights of these shapes."""
         require(isinstance(config, dict) and set(config) == set(FIELDS), f"the network's fields: {', '.join(FIELDS)}")
+        cls._check_sizes(config, shapes)
         shape, times, outputs, nodes = (config[name] for name in ("shape", "times", "outputs", "nodes"))
-        require(isinstance(shape, list) and 0 < len(shape) <= 3 and all(map(is_size, shape)), f"shape is {shape!r}")
-        require(isinstance(nodes, list) and 0 < len(nodes) < MOST_NODES, "there are no nodes, or too many")
-        right = is_size(times, 0) and times != 1 and (times == 0 or len(shape) == 1) and times <= len(nodes) + 1
-        require(right, f"times is {times!r}")
-        require(is_size(outputs) and isinstance(config["columns"], bool), "outputs or columns are not right")
-        for name in shapes:  # names are printed in the verdict
-            right = re.fullmatch(r"[^\s,;()]{1,120}", name) and name.isascii() and name.isprintable()
-            require(right, f"a weight is called {name[:80]!r}")
         inputs = times or 1
         known = Values(inputs, config["columns"], shapes, [(tuple(shape[1:]), shape[0])] * inputs)
         read = tuple(Node.read(node, known) for node in nodes)
@@ -158,6 +151,19 @@ class Network:
             tuple(shape), read, inputs, times, sites, config["read_out"], config["bias"], outputs, tuple(trained),
             tuple(known.sizes), known.layouts,
         )  # fmt: skip
+
+    @staticmethod
+    def _check_sizes(config: Any, shapes: dict[str, tuple[int, ...]]) -> None:
+        shape, times, outputs, nodes = (config[name] for name in ("shape", "times", "outputs", "nodes"))
+        require(isinstance(shape, list) and 0 < len(shape) <= 3 and all(map(is_size, shape)), f"shape is {shape!r}")
+        require(isinstance(nodes, list) and 0 < len(nodes) < MOST_NODES, "there are no nodes, or too many")
+        right = is_size(times, 0) and times != 1 and (times == 0 or len(shape) == 1) and times <= len(nodes) + 1
+        require(right, f"times is {times!r}")
+        require(is_size(outputs) and isinstance(config["columns"], bool), "outputs or columns are not right")
+        for name in shapes:  # names are printed in the verdict
+            right = re.fullmatch(r"[^\s,;()\[\]{}+=*]{1,120}", name) and name.isascii() and name.isprintable()
+            right = right and not re.fullmatch(r"x\d+|u\d*|f|k|[-.\d]+(e-?\d+)?", name)  # would be read as a value
+            require(right, f"a weight is called {name[:80]!r}")
 
     @staticmethod
     def _sites(config: Any, known: Values, count: int) -> tuple[int, ...]:
@@ -204,7 +210,9 @@ class Network:
             return "u" if letter == "u" and self.inputs == 1 else f"{letter}{number}"
 
         node = self.nodes[k]
-        inside = " + ".join(str(t).replace("{}", called(t.value)) for t in node.terms)
+        parts = [str(t).replace("{}", called(t.value)) for t in node.terms]
+        turned = [t.weight is not None and self.layouts[t.weight][0] for t in node.terms]  # units are columns
+        inside = " + ".join(p.replace(" ", "ᵀ ", 1) if turn else p for p, turn in zip(parts, turned, strict=True))
         body = inside if node.activation == "identity" else f"{node.activation}({inside})"
         body = body if node.scale == 1 else f"{node.scale!r} ({body})" if body == inside else f"{node.scale!r} {body}"
         return body if node.skip is None else f"{called(node.skip)} + {body}"

@@ -105,11 +105,9 @@ class Patches(Map):
 
     @classmethod
     def read(cls, stated: dict[str, Any], grid: tuple[int, ...], features: int) -> "Map":
-        lists = [stated[name] for name in ("positions", "size", "stride")]
-        right = all(isinstance(w, list) and len(w) == len(grid) > 0 and all(map(is_size, w)) for w in lists)
-        pads = stated["padding"]
-        right = right and isinstance(pads, list) and len(pads) == len(grid)
-        right = right and all(isinstance(p, list) and len(p) == 2 and all(is_size(i, 0) for i in p) for p in pads)
+        lists, pads = [stated[name] for name in ("positions", "size", "stride")], stated["padding"]
+        right = len(grid) > 0 and all(_whole(w, len(grid), 1) for w in lists)
+        right = right and isinstance(pads, list) and len(pads) == len(grid) and all(_whole(p, 2, 0) for p in pads)
         require(right and tuple(lists[0]) == grid, f"the windows {stated!r} do not fit the grid {grid}")
         positions, size, stride = map(tuple, lists)
         require(all(max(pad) < q for pad, q in zip(pads, size, strict=True)), "there are windows of zeros alone")
@@ -212,6 +210,10 @@ class Average(Patches):
     def norm(self, weight: np.ndarray | None, ops: Arithmetic) -> arb:
         """Bound ‖x ↦ Mφ(x)‖ by ‖M‖ κ."""
         return Map.norm(self, weight, ops)
+
+
+def _whole(values: Any, count: int, least: int) -> bool:
+    return isinstance(values, list) and len(values) == count and all(is_size(i, least) for i in values)
 
 
 MAPS: dict[str, type[Map]] = {"identity": Map, "flat": Flat, "ones": Ones, "patches": Patches, "average": Average}

@@ -37,22 +37,31 @@ class Anchor:
         self.matrices = {name: ops.lift(weight) for name, weight in weights.items()}
         times = np.moveaxis(x, 1, 0)[..., None] if network.times else x.reshape(1, self.n, network.shape[0], -1)
         self.values: list[Array] = [ops.lift(np.ascontiguousarray(given.transpose(1, 0, 2))) for given in times]
-        self.pre, self.slopes = [], []
-        for node in network.nodes:
+        self._forward(keep)
+        self._read_out()
+        wide = len(network.sites) == 1 and network.read_out in network.trained and len(self.read[0]) >= self.n
+        self.many = isinstance(ops, FloatArithmetic) and self.outputs.size > DENSE
+        self.lean = self.many and wide
+
+    def _forward(self, keep: bool) -> None:
+        """Fill `values`, `slopes` and `pre`, from the first node to the last."""
+        ops, self.pre, self.slopes = self.ops, [], []
+        for node in self.network.nodes:
             z: Array = sum(self.apply(t.weight, self.gathered(t)) for t in node.terms)
             value, slope = ops.activate(node.activation, z)
             value = value if node.scale == 1 else arb(node.scale) * value
             self.values.append(value if node.skip is None else value + self.values[node.skip])
             self.slopes.append(slope)
             self.pre.append(z if keep or node.activation == "relu" else None)
+
+    def _read_out(self) -> None:
+        """Fill `outputs`, and what they are read off."""
+        network, ops = self.network, self.ops
         self.read = [self.values[s].transpose(0, 2, 1).reshape(-1, self.n) for s in network.sites]
         self.outputs: Array = np.concatenate([ops.product(self.matrices[network.read_out], r) for r in self.read])
         if network.bias is not None:
             level = np.concatenate([self.matrices[network.bias]] * len(self.read))
             self.outputs = self.outputs + np.broadcast_to(level, self.outputs.shape)
-        wide = len(network.sites) == 1 and network.read_out in network.trained and len(self.read[0]) >= self.n
-        self.many = isinstance(ops, FloatArithmetic) and self.outputs.size > DENSE
-        self.lean = self.many and wide
 
     @property
     def roots(self) -> Array:
@@ -203,24 +212,28 @@ class Anchor:
             total = np.broadcast_to(same, (sites, c, high, sites, c, wide)) + total
         total = total if isinstance(total, int) else total.reshape(rows, high, rows, wide)
         for name in net.hidden:
-            uses = net.uses(name)
-            phi = [np.concatenate([self.gathered(t)[:, part] for _, t in uses], axis=2) for part in parts]
-            gain = [
-                np.concatenate([arb(net.nodes[k].scale) * self.gains[k][:, :, part] for k, _ in uses], axis=3)
-                for part in parts
-            ]
-            (fan_in, n, places), units = phi[0].shape, len(gain[0])
-            paired = (n * places) ** 2 * fan_in + (rows * n * places) ** 2 * (units + 100)
-            if paired <= rows * n * units * fan_in * (places + rows * n + 200):
-                outer = inner(gain).reshape(rows, high, places, rows, wide, places)
-                pairs = inner(phi).reshape(1, high, places, 1, wide, places) * outer
-                found = pairs.sum(axis=(2, 5)) if places > 1 else pairs.reshape(rows, high, rows, wide)
-            else:
-                every = [[product(g[:, r, i], p[:, i].T).ravel() for r, i in np.ndindex(g.shape[1:3])]
-                         for g, p in zip(gain, phi, strict=True)]  # fmt: skip
-                found = inner([np.stack(each).T for each in every]).reshape(rows, high, rows, wide)
-            total = found + total
+            total = self._hidden(name, parts, high, wide, inner, product) + total
         if self.repeated:
             roots = [self.roots[part] for part in (left, right)]
             total = total * roots[0].reshape(1, -1, 1, 1) * roots[1].reshape(1, 1, 1, -1)
         return total
+
+    def _hidden(self, name: str, parts: list[slice], high: int, wide: int, inner: Any, product: Any) -> Array:
+        """Return what one weight adds to a block."""
+        net, rows, uses = self.network, len(self.outputs), self.network.uses(name)
+        phi = [np.concatenate([self.gathered(t)[:, part] for _, t in uses], axis=2) for part in parts]
+        gain = [
+            np.concatenate([arb(net.nodes[k].scale) * self.gains[k][:, :, part] for k, _ in uses], axis=3)
+            for part in parts
+        ]
+        (fan_in, n, places), units = phi[0].shape, len(gain[0])
+        paired = (n * places) ** 2 * fan_in + (rows * n * places) ** 2 * (units + 100)
+        if paired <= rows * n * units * fan_in * (places + rows * n + 200):
+            outer = inner(gain).reshape(rows, high, places, rows, wide, places)
+            pairs = inner(phi).reshape(1, high, places, 1, wide, places) * outer
+            found = pairs.sum(axis=(2, 5)) if places > 1 else pairs.reshape(rows, high, rows, wide)
+        else:
+            every = [[product(g[:, r, i], p[:, i].T).ravel() for r, i in np.ndindex(g.shape[1:3])]
+                     for g, p in zip(gain, phi, strict=True)]  # fmt: skip
+            found = inner([np.stack(each).T for each in every]).reshape(rows, high, rows, wide)
+        return found

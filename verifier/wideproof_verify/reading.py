@@ -104,38 +104,51 @@ def _certificate(stated: dict[str, Any], arrays: Arrays) -> Certificate:
     """Return the certificate, every array of the shape that the network gives it."""
     digests = {name: _digest(array) for name, array in sorted(arrays.items())} | {"graph": digest_of(stated["network"])}
     batches = arrays.pop("batches", None)
-    for name, array in arrays.items():
-        require(array.dtype == np.float64, f"the array {name!r} is {array.dtype}, not float64")
-        require(np.isfinite(array).all(), f"the array {name!r} has an entry that is not a finite number")
+    _check_numbers(arrays)
     x, y = arrays.pop("x"), arrays.pop("y")
     weights, begun, middle = (_taken(arrays, kind) for kind in ("weights/", "start/", "centre/"))
     require(not arrays, f"there is an array of another name: {', '.join(sorted(arrays))[:80]}")
     network = Network.read(stated["network"], {name: array.shape for name, array in weights.items()})
     _check_shapes(network, x.shape, y.shape)
-    for arrays_, what in ((begun, "start"), (middle, "centre")):
-        require(not arrays_ or set(arrays_) == set(network.trained), f"the arrays of the {what} are not those trained")
-        for name, array in arrays_.items():
-            wanted = weights[name].shape
-            require(array.shape == wanted, f"the {what}'s {name!r} has the shape {array.shape}, not {wanted}")
     theorem, given = stated["theorem"], stated.get("start")
-    require(not middle or theorem == "ridge", "a centre is of weight decay")
     alone = theorem == "basin" and given is None  # the one start that a basin is about
     without = batches is None and (alone or not begun)
-    require(given is not None or without, "there are arrays of a start, but no start")
-    require(given is not None or theorem != "finite", "the theorem 'finite' needs a start")
+    _check_start(given is not None, without, theorem, middle)
+    _check_beside(begun, "start", weights, network)
+    _check_beside(middle, "centre", weights, network)
     matrices, first, centre = (
         {name: network.matrix(name, array) for name, array in each.items()} for each in (weights, begun, middle)
     )
     start = None if given is None else _start(given, first, batches, len(x))
     scored = (y[:, 1:] if network.times else y).reshape(len(y), -1).T
     loss, data = Loss(**stated["loss"]), _digest(x, y)
-    told = stated["anchor"].get("digest", data) if isinstance(stated["anchor"], dict) else None
-    require(told == data, "the digest of the data, which the anchor gives, is not that of x and y")
+    right = isinstance(stated["anchor"], dict) and stated["anchor"].get("digest", data) == data
+    require(right, "the digest of the data, which the anchor gives, is not that of x and y")
     return Certificate(
         theorem, stated["claims"], network, stated["bound"]["sharp"], x, np.ascontiguousarray(scored), matrices,
         _subject("any function of them" if theorem == "impossible" else str(network), network, loss, x, data),
         {"data": data, **digests}, loss, start, (first or None) if alone else None, centre or None,
     )  # fmt: skip
+
+
+def _check_start(given: bool, without: bool, theorem: str, middle: Arrays) -> None:
+    require(given or without, "there are arrays of a start, but no start")
+    require(given or theorem != "finite", "the theorem 'finite' needs a start")
+    require(not middle or theorem == "ridge", "a centre is of weight decay")
+
+
+def _check_numbers(arrays: Arrays) -> None:
+    for name, array in arrays.items():
+        require(array.dtype == np.float64, f"the array {name!r} is {array.dtype}, not float64")
+        require(np.isfinite(array).all(), f"the array {name!r} has an entry that is not a finite number")
+
+
+def _check_beside(arrays: Arrays, what: str, weights: Arrays, network: Network) -> None:
+    """Require every trained array, each of the shape of its weight, or none."""
+    require(not arrays or set(arrays) == set(network.trained), f"the arrays of the {what} are not those trained")
+    for name, array in arrays.items():
+        wanted = weights[name].shape
+        require(array.shape == wanted, f"the {what}'s {name!r} has the shape {array.shape}, not {wanted}")
 
 
 def _taken(arrays: Arrays, kind: str) -> Arrays:
@@ -184,6 +197,7 @@ def _check_shapes(net: Network, x: tuple[int, ...], y: tuple[int, ...]) -> None:
 
 def _subject(whom: str, net: Network, loss: Loss, x: np.ndarray, digest: str) -> str:
     """Say what a verdict is about."""
-    about = f"{len(x)} rows of {' x '.join(map(str, x.shape[1:]))} prepared inputs (SHA-256 of the data {digest})"
+    rows, shape = f"{len(x)} row{'s' * (len(x) != 1)}", " x ".join(map(str, x.shape[1:]))
+    about = f"{rows} of {shape} prepared inputs (SHA-256 of the data {digest})"
     later = " from the second time on (the targets at the first time are not used)" if net.times else ""
     return f"This is about {about}, {whom}, and {loss}{later}."
