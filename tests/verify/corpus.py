@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
+import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -38,6 +40,7 @@ from wideproof.training import Recipe, train
 TANH = get_activation("tanh")
 WIDE = FullyConnected(4, 24, 1, TANH)
 KEPT = Path(tempfile.mkdtemp(prefix="wideproof-corpus-"))
+atexit.register(shutil.rmtree, KEPT, ignore_errors=True)
 
 
 def _points(n: int = 3) -> np.ndarray:

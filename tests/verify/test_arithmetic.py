@@ -121,6 +121,16 @@ def test_radii_count_in_a_norm():
     assert PURE.spectral_norm(wide).upper() >= 2.5
 
 
+@pytest.mark.xfail(reason="the sum of a bound and of a wide radius reaches below 0")
+@pytest.mark.parametrize("radius", [1e-30, 1.0])
+def test_a_norm_of_wide_zeros_has_a_root(radius):
+    with ctx.workprec(128):
+        for ops in (BALLS, PURE):
+            found = ops.spectral_norm(balls(np.zeros((2, 2))) + arb(0, radius))
+            assert found.upper() >= 2 * radius
+            assert found.sqrt().is_finite()
+
+
 def test_largest_eigenvalue_covers_the_error(rng):
     g = np.cov(rng.standard_normal((9, 30)))
     with np.errstate(all="ignore"):
