@@ -11,9 +11,10 @@ that a step lowers what is left there cannot be seen. Every twentieth sentence a
 300 bits (`fuzz_exact`). Mutant 0 of a certificate is the certificate as it is.
 
 Each result is a line of the file `--out`; mutants that are there already are skipped, so a run can be taken up again.
-`--verifier FOLDER` takes the package `wideproof_verify` from another folder, `--more EXPRESSION` makes three mutants of
-certificates with such names where there is one of others. `--show NAME:NUMBER FOLDER` writes one mutant into a folder,
-verifies and judges it. The exit code is 1 if anything false, raised, failed or too late was found.
+`--verifier FOLDER` takes the package `wideproof_verify` from another folder. `--more EXPRESSION` makes two mutants more
+of certificates with such names where there is one of others, and may be given again. `--show NAME:NUMBER FOLDER` writes
+one mutant into a folder, verifies and judges it. The exit code is 1 if anything false, raised, failed or too late was
+found.
 """
 
 from __future__ import annotations
@@ -328,7 +329,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--verifier", help="a folder with another package wideproof_verify")
     parser.add_argument("--match", default="", help="only certificates whose name fits this regular expression")
-    parser.add_argument("--more", default="(?!)", help="three mutants of certificates whose name fits this")
+    parser.add_argument("--more", action="append", default=[], help="two more mutants where the name fits this")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after so long")
     parser.add_argument("--show", nargs=2, metavar=("NAME:NUMBER", "FOLDER"), help="write, verify and judge one mutant")
     options = parser.parse_args(arguments)
@@ -349,7 +350,7 @@ def main(arguments: list[str] | None = None) -> int:
     began, before = time.monotonic(), len(records)
 
     def tasks() -> Iterator[tuple[str, int]]:
-        order = [*known, *(name for name in known if re.search(options.more, name) for _ in range(2))]
+        order = [*known, *(name for name in known for more in options.more * 2 if re.search(more, name))]
         numbers = dict.fromkeys(known, 0)
         for k in range(options.mutants):
             name = order[k % len(order)]
