@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fuzz_same import MUCH, SAME
 from safetensors.numpy import load, save
 
 DOCUMENT, ARRAYS = "certificate.json", "arrays.safetensors"
@@ -255,7 +256,10 @@ def restate(rng: random.Random, m: Mutant) -> None:
             k[name] = scaled(k[name], 1 + sign * room)
     if "rho" in k:
         k["rho"] = k["rho"] * (1 + room) + rng.choice([0, 1e-12, 1e-9, 1e-6])
-    {"descent": _descent, "basin": _basin, "ridge": _ridge, "momentum": _momentum}[m.document["theorem"]](m, room)
+    begun = m.document.get("start")
+    if begun is not None and "near" not in k:
+        begun["distance"] = begun["distance"] * (1 + room) + rng.choice([0, 0, 1e-12, 1e-9, 1e-6])
+    RESTATED[m.document["theorem"]](m, room)
 
 
 def _steps(rate: float, size: float, epsilon: float) -> int:
@@ -272,20 +276,105 @@ def _descent(m: Mutant, room: float) -> None:
     k["sigma"], k["b"] = (k["s"] - moved) * (1 - 1e-12), (k["S"] + moved) * (1 + 1e-12)
     if "start" not in m.document and "kappa" not in k:
         k["eta"] = min(k["eta"], (1 - 1e-12) / k["b"] ** 2)
+    if "kappa" in k:
+        beta, low = k["eta"] * k["b"] ** 2, k["eta"] * k["s"] ** 2
+        k["kappa"] = min(k["kappa"], math.sqrt(beta * (2 - beta - low) / (1 - beta * low)) * (1 - 1e-12))
     pull = k.get("kappa", 1.0) * k["s"] - moved - k.get("jump", 0.0)
     far = m.document["start"]["distance"] if "start" in m.document else 0.0
     k["rate"] = k["eta"] * k["sigma"] * pull * (1 - 1e-12)
     rho = k["rho"] + (k["b"] + k["s"]) * far
     k["h"] = k["lipschitz"][-1] * rho / (k.get("kappa", 1.0) * k["s"]) ** 2 * (1 + 1e-12)
     k["steps"] = _steps(k["rate"], k["rho"] + k["b"] * far, k["epsilon"])
+    if "D" in k:
+        _existence(m, room)
+
+
+def _existence(m: Mutant, room: float) -> None:
+    k = m.claims
+    k["D"] = k["D"] * (1 + 2 * room) + 1e-12
+    k["newton_h"] = k["lipschitz"][-1] * k["D"] / k["s"] * (1 + 1e-12)
+    k["newton_radius"] = 2 * k["D"] / (1 + math.sqrt(1 - 2 * k["newton_h"])) * (1 + 1e-12)
+    if m.document["theorem"] == "existence" and len(k["radii"]) == 1:
+        k["radii"] = [max(k["radii"][0], k["newton_radius"])]
+
+
+def _finite(m: Mutant, room: float) -> None:
+    k = m.claims
+    k["loss"] = k["loss"] * (1 + 10 * room) + 1e-9
+    if "margin" in k:
+        k["margin"] = k["margin"] * (1 - 10 * room)
+
+
+def _fit(m: Mutant, room: float) -> None:
+    m.claims["margin"] -= room * (1 + abs(m.claims["margin"]))
+    if "loss" in m.claims:
+        m.claims["loss"] *= 1 + room
+
+
+def _logistic(m: Mutant, room: float) -> None:
+    k, n = m.claims, len(m.arrays["x"])
+    k["loss"] *= 1 + room
+    cells = np.diff([0.0, *k["radii"]])
+    moved = np.cumsum(cells * k["lipschitz"])
+    far = m.document["start"]["distance"] if "start" in m.document else 0.0
+    b, low = k["S"] + moved[-1], k["s"] - moved[k["radii"].index(k["R1"])]
+    most = k["loss"] + b * far / math.sqrt(n)
+    ratio = (most / k["epsilon"]) ** (1 / 4096)
+    left = k["epsilon"] * ratio ** np.arange(4096)
+    psi = np.maximum((1 - math.exp(-1)) * np.minimum(1, math.sqrt(n) * left), -np.expm1(-n * left) / math.sqrt(n))
+    psi = np.maximum(psi, -np.expm1(-left))
+    k["I1"], k["I2"] = (float(np.sum(left * (ratio - 1) / psi**power)) * (1 + 1e-9) for power in (1, 2))
+    k["steps"] = math.ceil(n**2 * k["I2"] / (k["c"] * k["eta"] * low**2) * (1 + 1e-9)) + 1
+    if "margin" in k:
+        k["margin"] *= 1 - 10 * room
+
+
+def _place(m: Mutant, room: float) -> tuple[float, float]:
+    k, (rise,), (radius,) = m.claims, m.claims["lipschitz"], m.claims["radii"]
+    k["near"], k["b"] = 2 * k["rho"] / k["s"] * (1 + 1e-12), (k["S"] + rise * radius) * (1 + 1e-12)
+    if "t" not in k and "start" not in m.document:
+        k["d"] = k["d"] * (1 - 3 * room)
+    for name in ("beta", "bend"):
+        if name in k:
+            k[name] *= 1 + room
+    return k["d"] + k["near"], 2 * k["d"] + k["near"]
+
+
+def _epochs(m: Mutant, room: float) -> None:
+    k, (rise,) = m.claims, m.claims["lipschitz"]
+    far, first = _place(m, room)
+    k["order"] = 1 + (k["order"] - 1) * (1 + room)
+    c, low = 2 - k["eta"] * k["beta"], k["s"] - rise * first
+    swell = 2 / (1 + math.sqrt(1 - k["eta"] * (k["bend"] * far) ** 2 / c))
+    kappa = rise * far / low
+    pull = c * (1 - kappa / 2) / k["order"] - k["bend"] * far * swell / low
+    k["a"] = max(k["a"], 2 * k["bend"] * far * math.sqrt(swell) / (low * (1 - kappa) * pull) * (1 + 1e-9))
+    k["sigma"] = (low - rise * k["a"] * far) * (1 - 1e-12)
+    fall = k["eta"] * k["sigma"] ** 2 * (1 - kappa / 2) * pull / k["order"]
+    k["rate"] = (1 - math.sqrt(1 - fall)) * (1 - 1e-9)
+    k["steps"] = _steps(k["rate"], k["b"] * far, k["epsilon"])
+
+
+def _sampling(m: Mutant, room: float) -> None:
+    k, (rise,) = m.claims, m.claims["lipschitz"]
+    far, first = _place(m, room)
+    k["u"] *= 1 - 20 * min(room, 0.01)
+    c, share = 2 - k["eta"] * k["beta"], k["batch"] / len(m.arrays["x"])
+    sigma = k["s"] - rise * (first + k["within"] / k["mu"]) - rise * k["within"] / 2
+    k["failure"] = math.exp(-k["u"] * (1 - far / k["within"])) * (1 + 1e-9)
+    k["rate"] = min(k["rate"], k["eta"] * share * sigma * (c * sigma - rise * k["within"]) * (1 - 1e-9))
+    log = math.log((k["b"] * far) ** 2 / (2 * k["epsilon"] * k["late"]))
+    k["steps"] = max(0, math.ceil(log / -math.log1p(-k["rate"]))) + 1
+
+
+def _orders(m: Mutant, room: float) -> None:
+    _place(m, room)
+    m.claims["steps"] = int(m.claims["steps"] * (1 - 10 * min(room, 0.05)))
 
 
 def _basin(m: Mutant, room: float) -> None:
-    k, (rise,), (radius,) = m.claims, m.claims["lipschitz"], m.claims["radii"]
-    k["near"], k["b"] = 2 * k["rho"] / k["s"] * (1 + 1e-12), (k["S"] + rise * radius) * (1 + 1e-12)
-    if "t" not in k:
-        k["d"] = k["d"] * (1 - 3 * room)
-    far, first = k["d"] + k["near"], 2 * k["d"] + k["near"]
+    k, (rise,) = m.claims, m.claims["lipschitz"]
+    far, first = _place(m, room)
     if "t" in k:
         along = k["t"] + k["near"] * (1 + rise * k["d"] / k["s"])
         first = k["near"] + 2 * along / (1 - rise * far / (k["s"] - rise * k["near"]))
@@ -319,6 +408,13 @@ def _momentum(m: Mutant, room: float) -> None:
     k["rate"] = gain / (1 + drag + gain) * (1 - 1e-9)
     size = math.sqrt(1 + drag / (1 - k["rate"])) * k["rho"]
     k["steps"] = 2 * _steps(k["rate"], size, k["epsilon"])
+
+
+RESTATED = {
+    "descent": _descent, "existence": _existence, "fit": _fit, "logistic": _logistic, "finite": _finite,
+    "basin": _basin, "epochs": _epochs, "sampling": _sampling, "orders": _orders, "ridge": _ridge,
+    "momentum": _momentum,
+}  # fmt: skip
 
 
 # the rest of the document
@@ -642,21 +738,23 @@ def batches(rng: random.Random, m: Mutant) -> None:
 
 
 KINDS: tuple[tuple[float, tuple[Callable[[random.Random, Mutant], None], ...]], ...] = (
-    (0.22, (claim_factor, claim_value, claim_swap, claim_list, claim_whole, claim_type, claim_drop, claim_add)),
-    (0.25, (weaker, weaker_end, restate, restate)),
-    (0.15, (net_junk, net_node, net_term, net_map, net_whole, net_trained)),
-    (0.08, (theorem, loss, keys, sharp, file_bytes)),
-    (0.07, (start_field, batches)),
-    (0.23, (array_entry, array_nudge, array_nudge, array_rows, array_type, array_shape, array_shape, array_narrow,
+    (0.17, (claim_factor, claim_value, claim_swap, claim_list, claim_whole, claim_type, claim_drop, claim_add)),
+    (0.26, (weaker, weaker_end, restate, restate)),
+    (0.12, (net_junk, net_node, net_term, net_map, net_whole, net_trained)),
+    (0.05, (theorem, loss, keys, sharp, file_bytes)),
+    (0.05, (start_field, batches)),
+    (0.18, (array_entry, array_nudge, array_nudge, array_rows, array_type, array_shape, array_shape, array_narrow,
             array_names)),
+    (0.15, SAME),
+    (0.02, MUCH),
 )  # fmt: skip
 
 
 def mutate(original: Mutant, name: str, seed: int, index: int) -> Mutant:
-    """Return the mutant of a certificate with this number: 1 to 4 mutations, one after the other."""
+    """Return the mutant of a certificate with this number: 1 to 4 mutations, one after the other; 0 is as it was."""
     rng = random.Random(f"{seed} {name} {index}")
     mutant = Mutant(copy.deepcopy(original.document), {key: a.copy() for key, a in original.arrays.items()})
-    for _ in range(rng.choice([1, 1, 1, 2, 2, 3, 4])):
+    for _ in range(rng.choice([1, 1, 1, 1, 2, 2, 3, 4]) if index else 0):
         kinds = rng.choices([kind for _, kind in KINDS], [weight for weight, _ in KINDS])[0]
         change = rng.choice(kinds)
         try:

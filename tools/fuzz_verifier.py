@@ -5,12 +5,16 @@
 CORPUS is a folder of certificates, each a folder of its own. A mutant is decided by the certificate's name, the seed
 and its number (`fuzz_mutants`). What is called proved is judged by code that shares nothing with verifier and prover
 (`fuzz_judge`), from the words of the verdict and the arrays of the file. Found are false sentences, exceptions,
-answers that are none of the known ones, and verdicts that come later than the limit of time and 2 seconds. Of what is
-judged, `faint` are sentences about weights that fit to rounding: that a step lowers what is left there cannot be seen.
+answers that are none of the known ones, verdicts that come later than the limit of time and 2 seconds, and verdicts
+that say that the verifier itself `failed`. Of what is judged, `faint` are sentences about weights that fit to rounding:
+that a step lowers what is left there cannot be seen. Every twentieth sentence about steps is judged a `second` time, in
+300 bits (`fuzz_exact`). Mutant 0 of a certificate is the certificate as it is.
 
 Each result is a line of the file `--out`; mutants that are there already are skipped, so a run can be taken up again.
-`--verifier FOLDER` takes the package `wideproof_verify` from another folder. `--show NAME:NUMBER FOLDER` writes one
-mutant into a folder, verifies and judges it. The exit code is 1 if anything false, raised or too late was found.
+`--verifier FOLDER` takes the package `wideproof_verify` from another folder. `--more EXPRESSION` makes two mutants more
+of certificates with such names where there is one of others, and may be given again. `--show NAME:NUMBER FOLDER` writes
+one mutant into a folder, verifies and judges it. The exit code is 1 if anything false, raised, failed or too late was
+found.
 """
 
 from __future__ import annotations
@@ -18,7 +22,6 @@ from __future__ import annotations
 import argparse
 import collections
 import importlib
-import inspect
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -30,38 +33,44 @@ import tempfile
 import time
 import traceback
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from fuzz_exact import judge_exactly
 from fuzz_judge import FAINT, Judgement, judge
-from fuzz_mutants import DOCUMENT, load_parts, mutate, write
+from fuzz_mutants import ARRAYS, DOCUMENT, load_parts, mutate, write
 
 ROOT = Path(__file__).parents[1]
 ANSWERS = ("proved", "not proved", "malformed", "not judged")
-GRACE, JUDGING = 2.0, 60.0  # seconds: beyond the limit of time; for a judgement
+GRACE, JUDGING = 2.0, 120.0  # seconds: beyond the limit of time; for a judgement
+SECOND = 20  # of so many sentences one is judged a second time
+FAILED = "the verifier failed"
 COLUMNS = (
-    "mutants", "proved", "judged", "faint", "false", "undecided", "unread", "not proved", "malformed", "not judged",
-    "raised", "other", "too long", "slowest",
+    "mutants", "proved", "judged", "faint", "second", "false", "undecided", "unread", "not proved", "malformed",
+    "not judged", "failed", "raised", "other", "too long", "slowest",
 )  # fmt: skip
-WRONG = ("false", "raised", "other", "too long")
+WRONG = ("false", "failed", "raised", "other", "too long")
 
 
 def verifier(folder: str | None, limit: float, memory: int) -> Callable[[Path], Any]:
-    """Return the function `verify` of the package in `folder`, with limits of time and memory if it takes them."""
+    """Return the function `verify` of the package in `folder`, with limits of time and memory."""
     sys.path.insert(0, folder or str(ROOT / "verifier"))
-    verify = importlib.import_module("wideproof_verify").verify
-    known = inspect.signature(verify).parameters
-    limits = {key: value for key, value in (("time", limit), ("memory", memory)) if key in known}
-    return lambda place: verify(place, **limits)
+    package = importlib.import_module("wideproof_verify")
+    found = Path(str(package.__file__)).parents[1].resolve()
+    if found != Path(folder or ROOT / "verifier").resolve():
+        raise ImportError(f"wideproof_verify was found in {found}")
+    return lambda place: package.verify(place, time=limit, memory=memory)
 
 
 def attempt(
     folder: Path, seed: int, index: int, verify: Callable[[Path], Any], scratch: Path, limit: float,
-    told: Callable[[dict[str, Any]], None] = lambda record: None,
+    told: Callable[[str, dict[str, Any]], None] = lambda what, record: None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Make one mutant, verify it, and judge what is called proved; `told` hears the verdict before it is judged."""
+    """Make one mutant, verify it, and judge what is called proved; `told` hears when it begins, and of the verdict."""
     original = load_parts(folder)
     mutant = mutate(original, folder.name, seed, index)
     record: dict[str, Any] = {
@@ -72,38 +81,77 @@ def attempt(
         write(scratch, mutant)
     except (TypeError, ValueError, AttributeError) as error:  # an array that has no place in the format
         return record | {"answer": "not written", "why": str(error)[:200]}
-    begun, statement = time.perf_counter(), ""
+    told("written", record)
+    begun, work, peak = time.perf_counter(), time.process_time(), most_memory()
+    statement, digests = "", {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             verdict = verify(scratch)
         record |= {"answer": verdict.answer, "why": verdict.reason[:200]}
-        statement = verdict.statement
+        statement, digests = verdict.statement, verdict.digests
     except BaseException as error:  # whatever comes out of it
         if isinstance(error, KeyboardInterrupt):
             raise
         record |= {"answer": "raised", "why": "".join(traceback.format_exception(error))[-2000:]}
     record["seconds"] = round(time.perf_counter() - begun, 3)
+    record["work"] = round(time.process_time() - work, 3)  # less where others use the machine
     if record["seconds"] > limit + GRACE:
         record["late"] = True
-    told(record)
+    if most_memory() > peak:
+        record["memory"] = most_memory()
+    told("verified", record)
     if record["answer"] == "proved":
+        twice = zlib.crc32(f"{seed} {folder.name} {index}".encode()) % SECOND == 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = judged(scratch, statement)
+            found, second = judged(scratch, statement, digests, twice)
         record |= {"judged": found.answer, "why": found.why}
-        if found.answer != "holds":
+        if second is not None and second.answer != "none":
+            record |= {"second": second.answer, "second_why": second.why}
+        if found.answer != "holds" or (second is not None and second.answer not in ("none", "holds")):
             record["statement"] = statement
     return record
 
 
-def judged(folder: Path, statement: str) -> Judgement:
-    """Judge a sentence about files; of files that cannot be read every sentence is false."""
+def most_memory() -> int:
+    """Return the most bytes that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def judged(
+    folder: Path, statement: str, digests: dict[str, str], twice: bool = False
+) -> tuple[Judgement, Judgement | None]:
+    """Judge a sentence about files, maybe twice; of files that cannot be read every sentence is false."""
     try:
-        written = load_parts(folder)
+        document = json.loads((folder / DOCUMENT).read_text(encoding="utf-8"))
+        arrays = unpacked((folder / ARRAYS).read_bytes())
     except Exception as error:  # whatever the libraries that read it raise
-        return Judgement("violated", f"the files cannot be read: {error}")
-    return judge(written.document, written.arrays, statement)
+        return Judgement("violated", f"the files cannot be read: {error}"), None
+    found = judge(document, arrays, statement, digests)
+    if not twice or found.answer == "violated":
+        return found, None
+    second = judge_exactly(document, arrays, statement)
+    if second.answer == "violated":
+        found = Judgement("violated", f"in 300 bits: {second.why}")
+    return found, second
+
+
+def unpacked(data: bytes) -> dict[str, np.ndarray]:
+    """Read arrays of float64 and int64 numbers, without the library that the verifier reads them with."""
+    size = int.from_bytes(data[:8], "little")
+    stated, data = json.loads(data[8 : 8 + size].decode()), data[8 + size :]
+    arrays, end = {}, 0
+    stated.pop("__metadata__", None)
+    for name, one in sorted(stated.items(), key=lambda item: item[1]["data_offsets"]):
+        begin, after = one["data_offsets"]
+        kind = {"F64": "<f8", "I64": "<i8"}[one["dtype"]]
+        if begin != end or after > len(data):
+            raise ValueError(f"{name} does not lie where it should")
+        arrays[name], end = np.frombuffer(data[begin:after], kind).reshape(one["shape"]).copy(), after
+    if end != len(data):
+        raise ValueError("there is something behind the arrays")
+    return arrays
 
 
 def serve(connection: Any, options: argparse.Namespace) -> None:
@@ -118,7 +166,7 @@ def serve(connection: Any, options: argparse.Namespace) -> None:
             shutil.rmtree(place, ignore_errors=True)
             folder = Path(options.corpus, name)
             record = attempt(
-                folder, options.seed, index, verify, place, options.time, lambda r: connection.send(("verified", r))
+                folder, options.seed, index, verify, place, options.time, lambda what, r: connection.send((what, r))
             )
             connection.send(("done", record))
     except (EOFError, BrokenPipeError):
@@ -167,7 +215,9 @@ def run(options: argparse.Namespace, tasks: Iterator[tuple[str, int]], note: Cal
                 try:
                     while worker.task is not None and worker.connection.poll():
                         said, record = worker.connection.recv()
-                        if said == "verified":
+                        if said == "written":
+                            worker.since = time.monotonic()
+                        elif said == "verified":
                             worker.known, worker.since = record, time.monotonic()
                         else:
                             note(record)
@@ -204,7 +254,18 @@ def run(options: argparse.Namespace, tasks: Iterator[tuple[str, int]], note: Cal
 def names(options: argparse.Namespace) -> list[str]:
     """Return the certificates of the corpus that are asked for."""
     found = sorted(path.parent.name for path in Path(options.corpus).glob(f"*/{DOCUMENT}"))
-    return [name for name in found if re.search(options.match, name)]
+    return [name for name in found if re.search(options.match, name) and readable(Path(options.corpus, name))]
+
+
+def readable(folder: Path) -> bool:
+    """Return whether a folder holds what can be changed: objects and arrays that may be wrong in any other way."""
+    try:
+        parts = load_parts(folder)
+    except Exception:  # whatever the libraries that read it raise
+        return False
+    document = parts.document
+    inner = isinstance(document, dict) and [document.get(key) for key in ("claims", "network", "loss")]
+    return bool(inner) and all(isinstance(part, dict) for part in inner) and isinstance(document.get("theorem"), str)
 
 
 def count(records: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -223,6 +284,8 @@ def count(records: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
                 row[answer] += 1
             elif answer not in ("not written", "no answer"):
                 row["other"] += 1
+            row["failed"] += answer == "not judged" and record.get("why", "").startswith(FAILED)
+            row["second"] += record.get("second") in ("holds", "violated")
             row["judged"] += record["judged"] in ("holds", "violated")
             row["faint"] += record["judged"] == "holds" and record.get("why") == FAINT
             row["false"] += record["judged"] == "violated"
@@ -266,6 +329,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--verifier", help="a folder with another package wideproof_verify")
     parser.add_argument("--match", default="", help="only certificates whose name fits this regular expression")
+    parser.add_argument("--more", action="append", default=[], help="two more mutants where the name fits this")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after so long")
     parser.add_argument("--show", nargs=2, metavar=("NAME:NUMBER", "FOLDER"), help="write, verify and judge one mutant")
     options = parser.parse_args(arguments)
@@ -279,13 +343,18 @@ def main(arguments: list[str] | None = None) -> int:
     known = names(options)
     if not known:
         parser.error(f"there are no certificates in {options.corpus}")
+    verifier(options.verifier, options.time, options.memory)
+    print(f"{len(known)} certificates; the verifier is {sys.modules['wideproof_verify'].__file__}", flush=True)
     wanted = {(record["certificate"], record["seed"], record["index"]): record for record in read_results(options.out)}
     records = list(wanted.values())
     began, before = time.monotonic(), len(records)
 
     def tasks() -> Iterator[tuple[str, int]]:
+        order = [*known, *(name for name in known for more in options.more * 2 if re.search(more, name))]
+        numbers = dict.fromkeys(known, 0)
         for k in range(options.mutants):
-            name, index = known[k % len(known)], k // len(known)
+            name = order[k % len(order)]
+            index, numbers[name] = numbers[name], numbers[name] + 1
             if time.monotonic() - began > 60 * options.minutes:
                 return
             if (name, options.seed, index) not in wanted:
@@ -313,10 +382,17 @@ def main(arguments: list[str] | None = None) -> int:
             run(options, tasks(), note)
     table = count(records)
     print(shown(table))
+    over = sum(record.get("memory", 0) > options.memory for record in records)
+    print(f"{over} times a verdict took more memory than allowed; seconds of all verdicts: "
+          f"{sum(record['seconds'] for record in records):.0f}")  # fmt: skip
     for record in records:
-        if record["judged"] == "violated" or record.get("late") or record["answer"] in ("raised", "no answer"):
+        failed = record["answer"] == "not judged" and record["why"].startswith(FAILED)
+        lost = failed or record["answer"] in ("raised", "no answer")
+        if record["judged"] == "violated" or record.get("late") or lost:
             why = record["why"].strip().splitlines()[-1] if record["why"] else ""
-            print(f"{record['certificate']}:{record['index']} {record['answer']} {record['judged']}: {why[:160]}")
+            name, spent = f"{record['certificate']}:{record['index']}", f"{record['seconds']} s"
+            spent += f", {record['work']} s of work" if "work" in record else ""
+            print(f"{name} {record['answer']} {record['judged']} ({spent}): {why[:160]}")
     if unread := sum(record["judged"] == "unread" for record in records):
         print(f"{unread} sentences were not understood by the judge: teach it their words")
     return int(any(table["all"][key] for key in WRONG)) if table else 0
