@@ -119,6 +119,7 @@ def network_fits(words: str, config: dict[str, Any], sizes: list[tuple[tuple[int
             raise WordsError(f"not understood: {line[:80]}", unread=True)
         first, last, text = (one[1], one[1], one[2]) if one else (many[2], many[3], many[1]) if many else ("", "", "")
         same(int(first), k + 1, "the number of a formula")
+        text = text.replace("ᵀ ", " ") if config["columns"] else text  # units are columns of what is stored
         for number in range(int(first), int(last) + 1):
             same(reader.node(text, number), reader.stated(nodes[number - 1]), f"the formula of x{number}")
         k = int(last)

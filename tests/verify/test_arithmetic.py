@@ -121,7 +121,6 @@ def test_radii_count_in_a_norm():
     assert PURE.spectral_norm(wide).upper() >= 2.5
 
 
-@pytest.mark.xfail(reason="the sum of a bound and of a wide radius reaches below 0")
 @pytest.mark.parametrize("radius", [1e-30, 1.0])
 def test_a_norm_of_wide_zeros_has_a_root(radius):
     with ctx.workprec(128):

@@ -140,7 +140,7 @@ def test_more_bits_that_cannot_be_afforded_are_said(monkeypatch, tmp_path):
     verdict = verify(corpus.folder("descent-relu"))
     assert verdict.answer == "not proved"
     assert "is not decided" in verdict.reason
-    assert "; more bits would take about 11.6 days and " in verdict.reason
+    assert "; more bits were not tried, they would take about 11.6 days and " in verdict.reason
 
 
 def test_a_lack_of_memory_and_a_failure_inside_are_no_verdicts(monkeypatch):

@@ -92,7 +92,6 @@ def test_eigenvalues_are_bounded_and_no_more(few, monkeypatch, n, known):
     assert np.array_equal(g.mid, matrix)
 
 
-@pytest.mark.xfail(reason="a Krylov space that ends is continued with noise")
 @pytest.mark.parametrize("values", [[1.0], [1.0, 2.0], [0.0, 3.0]])
 def test_few_different_eigenvalues_of_many_rows_are_bounded_closely(values):
     """As of orthogonal weights: the search for the largest one ends early."""

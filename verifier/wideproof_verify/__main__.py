@@ -11,17 +11,15 @@ from wideproof_verify import Verdict, verify
 from wideproof_verify.costs import HOUR, Cost
 
 CODES = {"proved": 0, "not proved": 1, "malformed": 2, "not judged": 3}
-TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-SIZES = {"": 1, "MB": 10**6, "GB": 10**9, "MiB": 2**20, "GiB": 2**30}
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "MB": 10**6, "GB": 10**9, "MiB": 2**20, "GiB": 2**30}
 
 
-def amount(text: str, units: dict[str, int] = TIMES) -> float:
-    """Return a number with a unit, as in 90, 10m, 2h; or 4GB."""
+def amount(text: str) -> float:
+    """Return a number with a unit, as in 90, 10m, 2h or 4GB."""
     found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([a-zA-Z]*)", text)
-    if found is None or found[2] not in units or not float(found[1]):
-        known = ", ".join(filter(None, units))
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number, with a unit if need be: {known}")
-    return float(found[1]) * units[found[2]]
+    if found is None or found[2] not in UNITS or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number, with a unit if need be: 90, 10m, 2h, 4GB")
+    return float(found[1]) * UNITS[found[2]]
 
 
 def shown(verdict: Verdict) -> str:
@@ -42,11 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", help="the folder of a certificate, or of the proof that holds one")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     parser.add_argument("--time", type=amount, default=HOUR, help="how long it may take: 90, 10m, 2h (one hour)")
-    parser.add_argument(
-        "--memory",
-        type=lambda text: amount(text, SIZES),
-        help="how much memory it may use: 4GB (three quarters of all)",
-    )
+    parser.add_argument("--memory", type=amount, help="how much memory it may use: 4GB (three quarters of all)")
     parser.add_argument("--balls", action="store_true", help="everything in ball arithmetic, nothing by float64; slow")
     options = parser.parse_args(arguments)
     folder, inside = Path(options.folder), Path(options.folder, "certificate")

@@ -26,6 +26,10 @@ _mid: Any = np.frompyfunc(arb.mid, 1, 1)
 _rad: Any = np.frompyfunc(arb.rad, 1, 1)
 
 
+def _plain(a: Any) -> Any:
+    return np.asarray(a) if isinstance(a, Balls) else a
+
+
 class Balls(np.ndarray):
     """An array of Arb's that meets only arrays which fit it."""
 
@@ -34,9 +38,8 @@ class Balls(np.ndarray):
         strict = ufunc in (np.add, np.subtract) or len(set(map(len, shapes))) > 1
         if method == "__call__" and len(shapes) > 1 and strict:
             raise ValueError(f"arrays of the shapes {sorted(shapes)} do not fit each other")
-        if "out" in options:
-            options["out"] = tuple(np.asarray(a) for a in options["out"])
-        found = getattr(ufunc, method)(*(np.asarray(a) if isinstance(a, Balls) else a for a in inputs), **options)
+        options = {key: tuple(map(np.asarray, value)) if key == "out" else value for key, value in options.items()}
+        found = getattr(ufunc, method)(*map(_plain, inputs), **options)
         if isinstance(found, tuple):
             return tuple(a.view(Balls) if isinstance(a, np.ndarray) else a for a in found)
         return found.view(Balls) if isinstance(found, np.ndarray) else found

@@ -117,8 +117,8 @@ def self_test() -> None:
     a, b = (rng.integers(-(2**23), 2**23, size) for size in ((96, 64), (64, 80)))  # sums below 64 · 2^46 = 2^52
     whole = (a.astype(object) @ b.astype(object)).astype(np.float64)
     exact = np.array_equal(a.astype(np.float64) @ b.astype(np.float64), whole)
-    left, right = (np.asfortranarray(m.astype(np.float64)) for m in (a, b))
-    turned = np.array_equal(left @ right, whole)
+    left, right = (np.ascontiguousarray(m.T).astype(np.float64).T for m in (a, b))  # columns in a row of memory
+    turned = np.array_equal(a.astype(np.float64) @ right, whole) and np.array_equal(left @ b.astype(np.float64), whole)
     for holds, what in (
         (nearest, "float64 does not round to nearest"), (rooted and third, "√ or ÷ of float64 is not rounded"),
         (faint, "float64 has no subnormal numbers here"), (exact and turned, "products of whole numbers are not exact"),
