@@ -1,5 +1,7 @@
 """What is chosen for a table: provable, of use on new rows, and never a preparation that merges rows."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -129,9 +131,10 @@ def test_thousands_of_rows_have_a_narrower_network(rows, outputs, width):
 def test_a_network_begins_at_zero_where_the_whole_matrix_is_formed(rows, width, start):
     rng = np.random.default_rng(0)
     data = Dataset(rng.standard_normal((rows, 2)), np.where(rng.random(rows) < 0.5, 1.0, -1.0), "binary")
-    found = wp.choose(data, width=width).network
+    found: Any = wp.choose(data, width=width).network
     assert (found.start, found.width) == (start, width or 2048)
-    assert wp.choose(data.take(np.arange(20)), start="normal").network.start == "normal"
+    other: Any = wp.choose(data.take(np.arange(20)), start="normal").network
+    assert other.start == "normal"
 
 
 def test_one_row_has_a_choice_and_no_estimate():

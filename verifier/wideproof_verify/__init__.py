@@ -23,7 +23,7 @@ from wideproof_verify.theorems import prove
 
 __all__ = ["Verdict", "verify"]
 PRECISIONS = (53, 128, 256, 512, 1024)  # 53: float64 with radii
-PATIENCE = 300.0  # seconds that more bits may be expected to take
+PATIENCE = 60.0  # seconds that more bits may be expected to take
 
 
 @dataclass

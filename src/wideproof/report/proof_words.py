@@ -280,7 +280,7 @@ def versions() -> dict[str, str]:
     return {**found, "python": platform.python_version()}
 
 
-def _number(name: str, claims: Mapping[str, Any], checked: Iterable[tuple[str, float, float]]) -> Number:
+def _number(name: str, claims: Mapping[str, Any], checked: Iterable[tuple[str, float, float | None]]) -> Number:
     symbol, words = _NAMES.get(name, (name, ""))
     value = claims[name]
     key = name
