@@ -23,7 +23,7 @@ WIDEPROOF = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from wideproof.cli import main; main()",
 )  # fmt: skip
 MODES = {
-    "gd": ("--steps", 6000),
+    "gd": ("--steps", 40000),
     "sgd": ("--batch", 16, "--steps", 12_000),
     "momentum": ("--optimizer", "momentum", "--steps", 5000),
 }

@@ -57,7 +57,8 @@ def solve_cholesky(
 ) -> Float[np.ndarray, "n c"]:
     """Replace a symmetric `matrix` by the factor of `matrix + ridge I`, and return the solution for `y`."""
     np.einsum("ii->i", matrix)[:] += ridge
-    if not cholesky.factor(matrix):
+    faint = 4 * np.finfo(np.float64).eps * float(np.max(matrix.diagonal(), initial=0.0))  # what rounding leaves of 0
+    if not cholesky.factor(matrix) or float(np.min(np.square(matrix.diagonal()), initial=np.inf)) <= faint:
         raise InputError(
             f"the kernel matrix plus ridge {ridge:.3g} is singular to working precision (inputs that nearly agree): "
             "use a larger ridge, or ridge='loo'"
