@@ -28,7 +28,7 @@ def test_a_fold_is_the_nearest_fit_of_the_linearized_network(outputs):
 
 @pytest.mark.parametrize("columns", [20, 100, 200])
 def test_coin_tosses_are_predicted_half_the_time(columns):
-    """Whitening fitted with the rows that are left out can tell them all apart; fitted without them it cannot."""
+    """With fewer columns than rows, as many, and more; whitening is fitted without the rows that are predicted."""
     values, errors = [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -78,6 +78,9 @@ def test_beyond_many_rows_the_matrix_is_the_limits_and_the_start_still_counts(mo
     assert exact is not None
     assert wide is not None
     assert abs(exact.value - wide.value) < 0.05
+    assert (exact.how, wide.how) == ("folds", "folds at infinite width")
+    assert "by this network (" in str(exact)
+    assert "at infinite width" in str(wide)
 
 
 def test_the_choice_prints_the_estimate_of_its_own_network():

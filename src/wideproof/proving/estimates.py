@@ -34,7 +34,8 @@ class Estimate:
     rows
         How many rows were left out or held out.
     how
-        `"folds"`, `"leave-one-out"` (at infinite width, for comparing candidates) or `"held out"`.
+        `"folds"`, `"folds at infinite width"` (of very many rows),
+        `"leave-one-out"` (at infinite width, for comparing candidates) or `"held out"`.
     """
 
     kind: str
@@ -60,6 +61,8 @@ class Estimate:
             where = f"Leaving out each of the {self.rows} rows in turn (at infinite width)"
         if self.how == "folds":
             where = f"Each fifth of the {self.rows} rows, predicted from the rest by this network (linear at its start)"
+        if self.how == "folds at infinite width":
+            where = f"Each fifth of {self.rows} rows, predicted from the rest at infinite width (from its own start)"
         text = f"{where}: {number}; always answering {what}: {guess}."
         if self.useless:
             text += " That is no better than guessing: the proof is about these rows, not about new ones."

@@ -52,18 +52,21 @@ def by_folds(data: AnyDataset, steps: str, network: Network, seed: int = 0) -> E
         return None
     order = np.random.default_rng(seed).permutation(groups.n)[:MOST_ROWS]
     outputs = np.zeros((groups.n, max(1, math.prod(data.target_shape))))
+    whole = outputs.size <= MOST_ROWS
     try:
         with one_blas_thread():
             for part in np.array_split(order, FOLDS):
                 known = data.take(np.isin(groups.place, np.setdiff1d(order, part)))
-                outputs[part] = _predicted(known, groups.x[part], steps, network, seed)
+                outputs[part] = _predicted(known, groups.x[part], steps, network, seed, whole)
     except (InputError, scipy.linalg.LinAlgError):  # a preparation that does not fit fewer rows, a singular matrix
         return None
     rows = np.flatnonzero(np.isin(groups.place, order))
-    return score(data.take(rows), outputs[groups.place[rows]], "folds")
+    return score(data.take(rows), outputs[groups.place[rows]], "folds" if whole else "folds at infinite width")
 
 
-def _predicted(known: Dataset, new: np.ndarray, steps: str, network: Network, seed: int) -> np.ndarray:
+def _predicted(
+    known: Dataset, new: np.ndarray, steps: str, network: Network, seed: int, whole: bool = True
+) -> np.ndarray:
     """Return the outputs for `new` inputs, in the units of the targets, from the rows `known`."""
     ready = prepare(known, steps) if steps else known
     own, groups = ready.preparation[len(known.preparation) :], distinct(ready)
@@ -72,7 +75,6 @@ def _predicted(known: Dataset, new: np.ndarray, steps: str, network: Network, se
     made = network if fits else dataclasses.replace(network, input_dim=x.shape[1])  # pyright: ignore[reportCallIssue]
     params = made.init(seed)
     first = np.asarray(made(params, x), np.float64).reshape(len(x), -1)
-    whole = len(x) * y.shape[1] <= MOST_ROWS
     matrix = np.asarray((gram(made, params, x) if whole else limit_gram(made, x)).matrix, np.float64)
     rows = count * (y.shape[1] if whole else 1)  # of the known part; they are (example, output)
     weights = scipy.linalg.solve(matrix[:rows, :rows], (y - first[:count]).reshape(rows, -1), assume_a="pos")
