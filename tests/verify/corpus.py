@@ -14,19 +14,25 @@ from typing import Any
 import numpy as np
 
 from tests.cases import OWN
-from tests.certificates.making import fitted, signs, sphere
+from tests.certificates.making import fitted, point, signs, sphere
 from wideproof.certificates import (
     Attempt,
+    Basin,
+    Descent,
+    Epochs,
+    Finite,
+    Logistic,
+    Margins,
+    Momentum,
+    Newton,
+    Orders,
+    Problem,
+    ReadOut,
+    Ridge,
+    Sampling,
+    Theorem,
     certify,
-    certify_basin,
-    certify_classifier,
-    certify_epochs,
     certify_from_start,
-    certify_momentum,
-    certify_orders,
-    certify_ridge,
-    certify_run,
-    certify_sampling,
     doubled,
     enter,
     polish,
@@ -52,7 +58,15 @@ def _pairs() -> Dataset:
 
 
 def _descent(network: Network) -> Attempt:
-    return certify(network, *fitted(network, n=2))
+    return certify(point(network, *fitted(network, n=2)))
+
+
+def _near(n: int, outputs: int = 1) -> tuple[dict[str, np.ndarray], Dataset]:
+    """Weights, and targets at a small distance from their outputs."""
+    network = FullyConnected(4, 24, 1, TANH, outputs=outputs)
+    x, params = _points(n), {name: np.asarray(w) for name, w in network.init(0).items()}
+    out = np.asarray(network(params, x))
+    return params, Dataset(x, out + 0.05 * np.sign(out), "regression")
 
 
 def _existence() -> Attempt:
@@ -72,17 +86,28 @@ def _clashing() -> Dataset:
 
 def _impossible() -> Attempt:
     network = FullyConnected(4, 8, 1, TANH)
-    return certify(network, network.init(0), _clashing(), require_zero=True)
+    return certify(Problem(network, _clashing()).at(network.init(0)), Descent(require_zero=True))
 
 
 def _repeated() -> Attempt:
     groups = distinct(_clashing())
-    return certify(WIDE, polish(WIDE, WIDE.init(0), groups.x, groups.y).params, _clashing())
+    return certify(Problem(WIDE, _clashing()).at(polish(WIDE, WIDE.init(0), groups.x, groups.y).params))
 
 
 def _fit() -> Any:
     network = FullyConnected(4, 8, 2, TANH)
-    return certify_classifier(network, train(network, _pairs(), Recipe(steps=300)).params, _pairs())
+    return certify(Problem(network, _pairs()).at(train(network, _pairs(), Recipe(steps=300)).params), Logistic())
+
+
+def _classes() -> Dataset:
+    """Four rows in three classes."""
+    return Dataset(sphere(4, 4, 3), 2 * np.eye(3)[[0, 1, 2, 0]] - 1, "multiclass")
+
+
+def _margins(outputs: int) -> Any:
+    network = FullyConnected(4, 24, 1, TANH, outputs=outputs)
+    data = _classes() if outputs > 1 else Dataset(sphere(3, 4, 3), signs(3, 3), "binary")
+    return certify(Problem(network, data).at(polish(network, network.init(0), data.x, 3 * data.y).params), Margins())
 
 
 def _positive() -> Attempt:
@@ -91,7 +116,7 @@ def _positive() -> Attempt:
     begun = {name: np.array(weight) for name, weight in network.init().items()}
     data = Dataset(np.eye(6)[:3], np.array([1.0, -1.0, 1.0]), "binary")
     near = polish(network, begun, data.x, data.y).params
-    return certify_basin(network, near, data, start=begun, share=0.5)
+    return certify(Problem(network, data).at(near), Basin(start=begun, share=0.5))
 
 
 def _ridge() -> Attempt:
@@ -99,11 +124,11 @@ def _ridge() -> Attempt:
     network = FullyConnected(4, 16, 1, trained=("hidden",))
     first = doubled(network)
     near = polish_ridge(network, first, _clashing().x, _clashing().y, decay=2.0, centre=first)
-    return certify_ridge(network, near.params, _clashing(), decay=2.0, centre=first)
+    return certify(Problem(network, _clashing()).at(near.params), Ridge(2.0, centre=first))
 
 
-def _stochastic(certified: Callable[..., Attempt], **options: Any) -> Attempt:
-    return certified(WIDE, *fitted(WIDE, n=4), batch=2, **options)
+def _stochastic(theorem: Theorem) -> Attempt:
+    return certify(point(WIDE, *fitted(WIDE, n=4)), theorem)
 
 
 def _entered() -> Attempt:
@@ -111,13 +136,14 @@ def _entered() -> Attempt:
     data = _pairs()
     run = train(FullyConnected(4, 48, 1, TANH), data, Recipe(steps=60, batch=2, step_size=0.1))
     near = polish(run.network, run.params, data.x, data.y).params
-    return enter(run, certify_epochs(run.network, near, data, batch=2))
+    return enter(run, certify(Problem(run.network, data).at(near), Epochs(2)))
 
 
 def _run(network: Network, **recipe: Any) -> Any:
     return train(network, _pairs(), Recipe(**recipe))
 
 
+CLASSES = FullyConnected(4, 6, 1, TANH, outputs=3)
 HINGES = FullyConnected(4, 64, 1, trained=("hidden",))
 MAKERS: dict[str, Callable[[], Any]] = {
     "descent": lambda: _descent(WIDE),
@@ -132,16 +158,24 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "fit": _fit,
     "impossible": _impossible,
     "logistic": lambda: certify_from_start(_run(HINGES, loss="logistic", steps=10)),
-    "finite": lambda: certify_run(_run(DeepReLU(4, 8, 2), loss="logistic", steps=8, step_size=0.5, batch=2)),
-    "basin": lambda: certify_basin(WIDE, *fitted(WIDE, n=3)),
+    "finite": lambda: certify_from_start(
+        _run(DeepReLU(4, 8, 2), loss="logistic", steps=8, step_size=0.5, batch=2), Finite()
+    ),
+    "basin": lambda: certify(point(WIDE, *fitted(WIDE, n=3)), Basin()),
     "basin-start": _positive,
-    "epochs": lambda: _stochastic(certify_epochs),
-    "epochs-partition": lambda: _stochastic(certify_epochs, partition=[0, 1, 0, 1]),
+    "epochs": lambda: _stochastic(Epochs(2)),
+    "epochs-partition": lambda: _stochastic(Epochs(2, partition=[0, 1, 0, 1])),
     "epochs-from-start": _entered,
-    "sampling": lambda: _stochastic(certify_sampling),
-    "orders": lambda: _stochastic(certify_orders),
+    "sampling": lambda: _stochastic(Sampling(2)),
+    "orders": lambda: _stochastic(Orders(2)),
     "ridge": _ridge,
-    "momentum": lambda: certify_momentum(WIDE, *fitted(WIDE, n=3)),
+    "read_out": lambda: certify(Problem(DeepReLU(4, 8, 2), _pairs()).at(DeepReLU(4, 8, 2).init(0)), ReadOut()),
+    "read_out-classes": lambda: certify(Problem(CLASSES, _classes()).at(CLASSES.init(0)), ReadOut()),
+    "margins": lambda: _margins(1),
+    "margins-classes": lambda: _margins(3),
+    "momentum": lambda: certify(point(WIDE, *fitted(WIDE, n=3)), Momentum()),
+    "newton": lambda: certify(point(WIDE, *_near(3)), Newton()),
+    "newton-outputs": lambda: certify(point(FullyConnected(4, 24, 1, TANH, outputs=2), *_near(3, 2)), Newton()),
 }
 
 

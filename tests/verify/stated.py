@@ -85,13 +85,22 @@ def _read(stated: dict[str, Any], x: np.ndarray, dx: np.ndarray, grid: Any, plac
         return np.ones((n, count, 1)), np.zeros((n, count, 1, dx.shape[-1])), places
     if kind == "identity":
         return x, dx, grid
+    if kind == "select":
+        index = tuple(start + k * step for start, step, count in stated["index"] for k in range(count))
+        out, scale = tuple(stated["out"]), tuple(stated["scale"] or [1.0])
+        found, _, count = written(
+            Map(kind, grid, out, features=stated["features"], index=index, scale=scale), x.shape[2]
+        )
+        phi = (x.reshape(n, -1) @ found.T).reshape(n, count, -1)
+        return phi, np.einsum("rc,ncp->nrp", found, dx.reshape(n, -1, dx.shape[-1])).reshape(*phi.shape, -1), out
     size, stride = (tuple(stated.get(key, ())) for key in ("size", "stride"))
     padding = tuple(map(tuple, stated.get("padding", ())))
-    found, divisor, count = written(Map(kind, grid, size, stride, padding), x.shape[2])
+    apart = tuple(stated.get("dilation", (1,) * len(size)))
+    found, divisor, count = written(Map(kind, grid, size, stride, padding, apart), x.shape[2])
     phi = (x.reshape(n, -1) @ found.T / divisor).reshape(n, count, -1)
     moved = np.einsum("rc,ncp->nrp", found / divisor, dx.reshape(n, -1, dx.shape[-1]))
-    sides = zip(grid, size, stride, padding, strict=True) if size else ()
-    out = tuple((p + sum(pad) - q) // s + 1 for p, q, s, pad in sides)
+    sides = zip(grid, size, stride, padding, apart, strict=True) if size else ()
+    out = tuple((p + sum(pad) - d * (q - 1) - 1) // s + 1 for p, q, s, pad, d in sides)
     return phi, moved.reshape(*phi.shape, -1), out
 
 

@@ -21,7 +21,10 @@ MP = {
     "swish": lambda z: z / (1 + mpmath.exp(-z)),
     "gelu": lambda z: z * mpmath.ncdf(z), "mish": lambda z: z * mpmath.tanh(mpmath.log1p(mpmath.exp(z))),
     "elu": lambda z: z if z > 0 else mpmath.expm1(z), "softsign": lambda z: z / (1 + abs(z)), "identity": lambda z: z,
-    "relu": lambda z: max(z, mpmath.mpf(0)),
+    "relu": lambda z: max(z, mpmath.mpf(0)), "ramp": lambda z: z if z > 1 else max(z + 1, mpmath.mpf(0)) ** 2 / 4,
+    "gelu_tanh": lambda z: z / 2 * (
+        1 + mpmath.tanh(mpmath.sqrt(2 / mpmath.pi) * (z + mpmath.mpf("0.044715") * z**3))
+    ),
 }  # fmt: skip
 
 

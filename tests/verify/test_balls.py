@@ -65,7 +65,7 @@ def test_without_balls_it_is_used(name, without_floats):
 
 LIES = {"descent": ("s", 1.001), "descent-relu": ("s", 1.001), "basin": ("S", 0.999), "ridge": ("S", 0.999),
         "sampling": ("bend", 0.999), "epochs": ("beta", 0.999), "fit": ("margin", 1.001), "finite": ("loss", 0.999),
-        "logistic": ("lipschitz", 0.99), "momentum": ("ell", 0.999)}  # fmt: skip
+        "logistic": ("lipschitz", 0.99), "momentum": ("ell", 0.999), "newton": ("D", 0.999)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LIES)

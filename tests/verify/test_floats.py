@@ -1,5 +1,6 @@
 """Large arrays in float64 with radii: every radius covers the truth, from exact fractions and from balls."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ from wideproof_verify import floats
 from wideproof_verify.arithmetic import BALLS, FLOATS, balls, positive_definite
 from wideproof_verify.eigenvalues import FEW, Symmetric
 from wideproof_verify.floats import Floats
-from wideproof_verify.functions import ACTIVATIONS
+from wideproof_verify.functions import ACTIVATIONS, ENDS
 
 
 @pytest.fixture
@@ -79,6 +80,42 @@ def test_activations_contain_the_balls(rng, name):
                 assert off <= arb(float(found.rad[i])) + truth.rad(), (name, at)
     if ACTIVATIONS[name].series:
         assert value.rad[np.abs(z) <= 40].max() < 2e-14
+
+
+@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("name", sorted(ENDS))
+def test_saturated_units_are_closed(rng, name, fine, monkeypatch):
+    """Beyond ±40, in double-double ±72, no ball is asked for, and what is said holds; what is no number stays so."""
+    least = 40.0 if not fine or ENDS[name][1] == ENDS[name][2] else 72.0
+    z = np.concatenate([rng.uniform(least, 300, 60), [math.nextafter(least, 100), least + 1e-9, 750.0, 1e6, 1e300]])
+    z = np.concatenate([z, -z])
+    low = np.spacing(np.abs(z)) / 2 * rng.uniform(-1, 1, z.shape) if fine else None
+    pair = ACTIVATIONS[name].both
+    with monkeypatch.context() as patch:
+        patch.setattr(floats, "from_balls", None)
+        found = floats.activate(name, Floats(z, None, low))
+    with ctx.workprec(5000):
+        for i, at in enumerate(z.tolist()):
+            here = arb(at) + (0 if low is None else arb(float(low[i])))
+            for part, truth in zip(found, pair(here) if abs(at) < 1e3 else (None, None), strict=True):
+                if truth is not None:
+                    centre = arb(float(part.mid[i])) + (0 if part.low is None else arb(float(part.low[i])))
+                    assert abs(truth - centre) <= arb(float(part.rad[i])), (name, at)
+    odd = floats.activate(name, Floats(np.array([np.nan, np.inf]), None, np.zeros(2) if fine else None))
+    assert not any(np.isfinite(part.mid[0] + part.rad[0]) for part in odd)
+
+
+def test_a_wrong_end_is_outside(monkeypatch):
+    """Ends that are a thousandth too short do not hold the balls."""
+    z, kind = np.array([40.001]), ENDS["softplus"]
+    for short, right in ((0.999, False), (1.0, True)):
+        monkeypatch.setitem(ENDS, "softplus", (kind[0], (short * 4.2484e-18, kind[1][1]), kind[2]))
+        monkeypatch.setattr(floats, "TINY", 0.0)
+        value, _ = floats.activate("softplus", Floats(z - 0.001 + 1e-14))
+        with ctx.workprec(200):
+            at = arb(float((z - 0.001 + 1e-14)[0]))
+            off = abs(at.exp().log1p() - arb(float(value.mid[0])))
+            assert bool(off <= arb(float(value.rad[0]))) == right
 
 
 def test_a_moved_coefficient_is_outside(rng, monkeypatch):

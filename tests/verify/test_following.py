@@ -19,7 +19,7 @@ from wideproof_verify.floats import Floats
 from wideproof_verify.following import Tube, follow
 from wideproof_verify.functions import ACTIVATIONS, MARGIN_LOSSES
 from wideproof_verify.graphs import Network
-from wideproof_verify.growth import Norms, Point
+from wideproof_verify.growth import Kept, Norms, Point
 from wideproof_verify.losses import Loss
 from wideproof_verify.passes import Anchor
 from wideproof_verify.refusals import NotProvedError
@@ -81,7 +81,7 @@ def check_growth(
     c: Case, loss: str, radius: float, eta: float, rng: np.random.Generator, ops: Arithmetic = FLOATS
 ) -> float:
     """Compare with two points of the ball, in a direction in which they are driven apart; return the best ratio."""
-    point = Point(c.net, c.matrices, c.x, c.y, Loss(loss, EVERY[loss]), Norms(ops), {}, arb(radius))
+    point = Point(c.net, c.matrices, c.x, c.y, Loss(loss, EVERY[loss]), Norms(ops), Kept(), arb(radius))
     bound, speeds = point.growth(arb(eta), arb(radius))
     moved = float(point.moved(arb(radius)).upper())
     u = rng.standard_normal(sum(w.size for w in c.trained().values()))
@@ -119,7 +119,7 @@ def test_no_two_points_are_driven_apart_faster_in_balls(name):
     rng = np.random.default_rng(1)
     assert check_growth(case(name), "squared", 0.01, 0.3, rng, PURE) >= 0
     c, loss = case(name), Loss("squared", "half_sum")
-    pure, quick = (Point(c.net, c.matrices, c.x, c.y, loss, Norms(ops), {}, arb(0.01)) for ops in (PURE, FLOATS))
+    pure, quick = (Point(c.net, c.matrices, c.x, c.y, loss, Norms(ops), Kept(), arb(0.01)) for ops in (PURE, FLOATS))
     for eta in (0.1, 10.0):
         exact, found = (p.growth(arb(eta), arb(0.01))[0] for p in (pure, quick))
         assert float(exact) == pytest.approx(float(found), rel=1e-6)
@@ -148,6 +148,132 @@ def test_losses_are_those_of_training():
         steep = np.diff(found[:, 1]) / np.diff(z)
         assert steep.min() >= -1e-12
         assert 0.9 * curvature <= steep.max() <= curvature * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", MARGIN_LOSSES)
+def test_curvatures_of_losses(name):
+    """c is not below any difference quotient of ℓ' on the interval, nor far above the largest; what is no number is."""
+    rng, loss = np.random.default_rng(4), Loss(name, "mean")
+    f = np.concatenate([rng.uniform(-3, 3, 120), rng.uniform(-60, 60, 20), [0.0, 1.0, -1.0, 1e-12, 1 - 1e-12]])[None]
+    y, rad = rng.choice([-1.0, 1.0], f.shape), 10 ** rng.uniform(-14, -1, f.shape)
+    for moved in (0.0, 1e-9, 0.05):
+        outputs = Floats(f, rad)
+        slopes = loss.slopes(outputs, y, FLOATS)
+        found = loss.bends(outputs, slopes, y, arb(moved))
+        assert found is not None
+        same: Any = loss.bends(BALLS.lift(outputs), BALLS.lift(slopes), y, arb(moved))
+        assert (same >= 0.999 * found).all()
+        with ctx.workprec(200):
+            for k in range(f.size):
+                ends = np.linspace(-1, 1, 9) * (rad[0, k] + moved)
+                margins = [arb(float(y[0, k])) * (arb(float(f[0, k])) + arb(float(e))) for e in ends]
+                steep = [MARGIN_LOSSES[name][0](z)[1] for z in margins]
+                most = max(
+                    float(((b - a) / (w - z)).mid())
+                    for a, b, z, w in zip(steep, steep[1:], margins, margins[1:], strict=False)
+                )
+                assert most <= found[0, k] * (1 + 1e-12)
+                if name == "logistic":
+                    assert found[0, k] <= most + 2 * (rad[0, k] + moved) + 1e-12
+    odd = Floats(np.array([[np.nan, 0.0]]), np.array([[0.0, np.inf]]))
+    wide: Any = loss.bends(odd, odd, np.ones((1, 2)), arb(0))
+    assert (wide == MARGIN_LOSSES[name][1]).all()
+
+
+def test_each_output_counts_with_its_own_curvature():
+    """A logistic loss that is all but fitted: G stays below 2 for a step that sup ℓ'' would call unstable."""
+    c = case("fully-connected-one", "logistic")
+    f = stated.evaluate(c.config, c.weights, c.x).outputs
+    weights = c.weights | {c.net.read_out: c.weights[c.net.read_out] * 8 / np.abs(f).min()}
+    net, matrices = making.read(c.config, weights)
+    found = stated.evaluate(c.config, weights, c.x)
+    point = Point(net, matrices, c.x, np.sign(f).T.copy(), Loss("logistic", "mean"), Norms(FLOATS), Kept(), arb(0))
+    eta = 40 / float(np.linalg.norm(found.jacobian, 2)) ** 2  # η sup ℓ'' ‖J‖² = 10
+    assert point.growth(arb(eta), arb(0))[0] < 2
+
+
+def drifted(name: str, seed: int, moves: int, ops: Arithmetic = FLOATS) -> float:
+    """Form a Gram matrix, move the weights, and return the least ratio of the bound of ‖diag(c)^½ J‖ to it."""
+    c, rng, least = case(name, seed=seed), np.random.default_rng(seed), math.inf
+    kept, loss = Kept(), Loss("squared", "half_sum")
+    first = Point(c.net, c.matrices, c.x, c.y, loss, Norms(ops), kept, arb(0))
+    assert not first.drifted(arb(1)).is_finite()
+    f = stated.evaluate(c.config, c.weights, c.x).outputs
+    size = sum(w.size for w in c.trained().values())
+    for k in range(moves):
+        old, new = (10 ** rng.uniform(-2, 0, f.size) for _ in range(2))  # rows are (output, example)
+        first.steepest(arb(1), old if k % 2 else None)
+        theta = rng.standard_normal(size) * 10 ** rng.uniform(-4, 0.5) / math.sqrt(size) * (k > 1)
+        weights = stated.moved(c.config, c.weights, theta)
+        found = stated.evaluate(c.config, weights, c.x)
+        there = Point(c.net, stated.matrices(c.config, weights), c.x, c.y, loss, Norms(ops), kept, arb(0))
+        bound = there.drifted(arb(1), new if k % 2 else None)
+        roots = np.sqrt(new.reshape(f.shape[::-1]).T.ravel() if k % 2 else np.ones(f.size))
+        least = min(least, float(bound.upper()) / np.linalg.norm(roots[:, None] * found.jacobian, 2))
+        if k == 0:  # nothing has moved
+            assert bound < first.steep * (1 + 1e-9) + 1e-9
+    return float(least)
+
+
+@pytest.mark.parametrize("name", making.CASES)
+def test_the_jacobian_is_bounded_away_from_its_gram_matrix(name):
+    """Bounds from where a Gram matrix was formed against singular values of Jacobians written out."""
+    assert drifted(name, 0, 12) >= 1 - 1e-12
+
+
+def test_the_jacobian_is_bounded_away_from_its_gram_matrix_in_balls():
+    assert drifted("fully-connected-one", 0, 4, PURE) >= 1 - 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", making.SMALL)
+def test_jacobians_are_bounded_away_from_their_gram_matrices(name):
+    for seed in range(10):
+        assert drifted(name, seed, 30) >= 1 - 1e-12
+
+
+@pytest.mark.parametrize("name", ["fully-connected", "own-fixed"])
+def test_a_jacobian_that_is_said_to_stay_is_seen(name, monkeypatch):
+    """Planted: differences count nothing."""
+    monkeypatch.setattr(FLOATS, "apart", lambda a, b, axis=None: 0 * FLOATS.norm(a, axis))
+    assert drifted(name, 0, 12) < 0.99
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_few_gram_matrices_and_the_same_bounds(loss, monkeypatch):
+    """G is what it is with the Gram matrix of every step, which is formed at a few."""
+    formed, gram = [], Anchor.gram
+    monkeypatch.setattr(Anchor, "gram", lambda self, product: formed.append(1) or gram(self, product))
+    c = case("fully-connected-one", loss, n=5)
+    start, kind = runs(c, loss, 20, 0, None)
+    formed.clear()
+    course = follow(c.net, c.matrices, start(20), c.x, c.y, kind, FLOATS).course
+    assert len(formed) <= 10
+    monkeypatch.setattr(Point, "drifted", lambda self, eta, bends=None: arb("inf"))
+    formed.clear()
+    every = follow(c.net, c.matrices, start(20), c.x, c.y, kind, FLOATS).course
+    assert len(formed) == 20
+    assert [row[2] for row in course] == pytest.approx([row[2] for row in every], rel=1e-9)
+
+
+@pytest.mark.parametrize("ops", [FLOATS, PURE])
+@pytest.mark.parametrize("n", [4, 24, 25, 40])
+def test_blocks_of_the_first_weight(n, ops):
+    """max_j ‖Σ_i b_ji σ''(z_ji) φ_i φ_iᵀ‖_F, written out, with fewer rows than products of two inputs (25) and more."""
+    c = case("fully-connected-one", n=n)
+    point = Point(c.net, c.matrices, c.x, c.y, Loss("squared", "half_sum"), Norms(ops), Kept(), arb(0))
+    ((_, term), found), *others = point.own.items()
+    assert not others
+    f = stated.evaluate(c.config, c.weights, c.x).outputs.T
+    z = np.tanh(c.matrices[term.weight or ""] @ c.x.T)
+    b = c.matrices[c.net.read_out].T @ (f - c.y)
+    d = b * -2 * z * (1 - z * z)
+    off = 1.7e-7 * np.linalg.norm(b, axis=1).max() * np.linalg.norm(c.x, axis=1).max() ** 2 * n**0.5  # σ'' by degree 4
+    most = max(np.linalg.norm((row * c.x.T) @ c.x) for row in d)
+    if ops is FLOATS:
+        assert most * (1 - 1e-12) <= found <= (most + off) * (1 + 1e-9)
+    else:
+        assert abs(float(found) / most - 1) < 1e-9
 
 
 @pytest.mark.parametrize("name", [name for name in ACTIVATIONS if ACTIVATIONS[name].bend])
@@ -181,7 +307,8 @@ def test_residuals_of_several_sites_count_together():
     net, matrices = making.read(config, {"W": np.array([[1e-9]]), "C": np.array([[1e-9]])})
     x = np.array([[0.0, 1.0, 1.0], [0.0, 1.0, -1.0]])[:, :, None]
     y = -np.array([[1.0, 1.0], [1.0, -1.0]])
-    bound, _ = Point(net, matrices, x, y, Loss("squared", "half_sum"), Norms(FLOATS), {}, arb(0)).growth(arb(1), arb(0))
+    point = Point(net, matrices, x, y, Loss("squared", "half_sum"), Norms(FLOATS), Kept(), arb(0))
+    bound, _ = point.growth(arb(1), arb(0))
     assert 5 <= bound <= 5.01
 
 
@@ -226,7 +353,7 @@ def runs(c: Case, loss: str, steps: int, seed: int, batch: int | None) -> tuple[
     """A maker of starts with so many bits, and the loss."""
     kind, rng, n = Loss(loss, EVERY[loss]), np.random.default_rng(seed), len(c.x)
     batches = None if batch is None else np.array([rng.permutation(n)[:batch] for _ in range(steps)])
-    point = Point(c.net, c.matrices, c.x, c.y, kind, Norms(FLOATS), {}, arb(0))
+    point = Point(c.net, c.matrices, c.x, c.y, kind, Norms(FLOATS), Kept(), arb(0))
     eta = 1 / float(FLOATS.largest(FLOATS.symmetric(point.gram))) * (1 if loss == "squared" else n / kind.curvature)
     return lambda bits, weights=None: Start(weights or c.trained(), eta, steps, batches, [bits] * steps, 1.0), kind
 
@@ -388,7 +515,7 @@ def test_weights_out_of_range_are_lost(name, size):
 def test_the_jacobian_turns_no_faster(name):
     """What G takes for the change of ‖J‖ in the ball, recovered from a tiny and a huge step, against Jacobians."""
     c, radius, rng = case(name), 0.3, np.random.default_rng(3)
-    point = Point(c.net, c.matrices, c.x, c.y, Loss("squared", EVERY["squared"]), Norms(FLOATS), {}, arb(radius))
+    point = Point(c.net, c.matrices, c.x, c.y, Loss("squared", EVERY["squared"]), Norms(FLOATS), Kept(), arb(radius))
     tiny, huge = arb(2) ** -40, arb(2) ** 40
     bend = (point.growth(tiny, arb(radius))[0] - 1) / tiny
     grown = ((point.growth(huge, arb(radius))[0] + 1 - huge * bend) / huge).sqrt() - point.steepest(huge)

@@ -240,7 +240,7 @@ def test_steps_after_those_from_a_start_are_more_steps(name):
 
 
 def test_without_a_start_there_are_no_more_steps():
-    for name in ("descent", "epochs", "basin", "ridge", "momentum", "sampling", "orders"):
+    for name in ("descent", "epochs", "basin", "ridge", "momentum", "newton", "sampling", "orders"):
         assert not re.search(r" more (?:step|epoch)", verify(corpus.folder(name)).statement)
 
 

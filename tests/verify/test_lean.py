@@ -5,7 +5,7 @@ import pytest
 
 from tests.certificates.rewriting import parts, put
 from tests.verify.making import config, read
-from wideproof.certificates.certifying import certify
+from wideproof.certificates import Problem, certify
 from wideproof.certificates.polishing import fit_read_out
 from wideproof.data import Dataset
 from wideproof.data.repeats import distinct
@@ -27,7 +27,7 @@ def made(network, folder):
     data = Dataset(x, y, "regression")
     groups = distinct(data)
     near = fit_read_out(network, network.init(0), groups.x, groups.y)
-    attempt = certify(network, near.params, data)
+    attempt = certify(Problem(network, data).at(near.params))
     assert attempt.passed, attempt.obstacle
     assert attempt.anchor.lean
     return network, data, attempt, attempt.certificate.save(folder / "certificate")

@@ -17,11 +17,11 @@ import pytest
 import wideproof_verify
 from tests.certificates.rewriting import parts, put
 from tests.verify import corpus, making
-from wideproof.certificates import certify, polish
+from wideproof.certificates import Problem, certify, polish
 from wideproof.data import Dataset
 from wideproof.networks import ConvResidual, FullyConnected, get_activation
 from wideproof_verify import Verdict, costs, verify
-from wideproof_verify.__main__ import amount, main, shown
+from wideproof_verify.__main__ import USAGE, main, seconds, shown, size
 from wideproof_verify.costs import Cost, cost, self_test
 from wideproof_verify.eigenvalues import FEW
 from wideproof_verify.reading import read
@@ -121,12 +121,37 @@ def test_costs_are_told_once_and_no_less_than_what_it_takes(name):
 def test_an_estimate_is_refused_before_anything_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr(wideproof_verify, "prove", None)
     limits = (1e-3, None, "--time"), (3600, 1e3, "--memory"), (math.nan, None, "--time")
-    for seconds, memory, words in limits:
-        verdict = verify(corpus.folder("descent"), time=seconds, memory=memory)
+    for allowed, memory, words in limits:
+        verdict = verify(corpus.folder("descent"), time=allowed, memory=memory)
         assert verdict.answer == "not judged"
         assert verdict.reason.endswith(words)
         assert verdict.precision == 0
         assert verdict.digests  # what was not judged
+
+
+def sharp_grid(folder: Path, places: int) -> Path:
+    """Two convolutions on a line, `sharp`: derivatives of all places by all places."""
+    network = ConvResidual(2, places, 4, 2, 5, get_activation("tanh"))
+    x = np.random.default_rng(0).standard_normal((2, 2 * places))
+    stated = making.statement(network, "descent", claimed(), sharp=True)
+    return making.write(folder, stated, network.init(0), x, np.zeros(2))
+
+
+def test_sharp_bounds_on_a_large_grid_are_refused_before_anything_is_computed(monkeypatch, tmp_path):
+    """5 seconds and 0.13 GiB were estimated for what takes minutes and 6 GiB."""
+    monkeypatch.setattr(wideproof_verify, "prove", None)
+    folder = sharp_grid(tmp_path, 1000)
+    for allowed, memory, words in ((60.0, 1e12, "--time"), (1e9, 2.0**31, "--memory")):
+        verdict = verify(folder, time=allowed, memory=memory)
+        assert (verdict.answer, verdict.precision) == ("not judged", 0), verdict.reason
+        assert verdict.reason.endswith(words)
+
+
+def test_costs_of_sharp_bounds_are_no_less_than_what_it_takes(tmp_path):
+    told: list[Cost] = []
+    verdict = verify(sharp_grid(tmp_path, 150), tell=told.append)
+    assert verdict.precision == 53, verdict.reason
+    assert verdict.seconds / 2 <= told[0].seconds < 60
 
 
 def test_more_bits_that_cannot_be_afforded_are_said(monkeypatch, tmp_path):
@@ -257,7 +282,7 @@ def tall(tmp_path_factory) -> Path:
     x = rng.standard_normal((FEW + 4, 8))
     params = network.init(0)
     data = Dataset(x, np.asarray(network(params, x)) + 1e-6 * rng.standard_normal(len(x)), "regression")
-    attempt = certify(network, polish(network, params, data.x, data.y).params, data)
+    attempt = certify(Problem(network, data).at(polish(network, params, data.x, data.y).params))
     assert attempt.certificate is not None, str(attempt)
     return attempt.certificate.save(tmp_path_factory.mktemp("tall") / "certificate")
 
@@ -284,21 +309,41 @@ def test_eigenvalues_of_few_rows_are_in_the_table():
 # the command line
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ("90", 90), ("0.5", 0.5), ("90s", 90), ("10m", 600), ("2h", 7200), ("1.5h", 5400), ("1d", 86400), ("4GB", 4e9),
-    ("512MB", 512e6), ("2GiB", 2**31), ("1 MiB", 2**20), ("3.", 3),
+@pytest.mark.parametrize(("read", "text", "value"), [
+    (seconds, "90", 90), (seconds, "0.5", 0.5), (seconds, "90s", 90), (seconds, "10m", 600), (seconds, "2h", 7200),
+    (seconds, "1.5h", 5400), (seconds, "1d", 86400), (seconds, "3.", 3), (size, "4GB", 4e9), (size, "512MB", 512e6),
+    (size, "2GiB", 2**31), (size, "1 MiB", 2**20), (size, "4096", 4096),
 ])  # fmt: skip
-def test_amounts(text, value):
-    assert amount(text) == value
+def test_amounts(read, text, value):
+    assert read(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "0", "0.0h", "-1", "ten", "10x", "1e3", "nan", "inf", "h", "4 G B", "1,5", "2H"])
-@pytest.mark.parametrize("option", ["--time", "--memory"])
+NONE = ("", "0", "0.0h", "-1", "ten", "10x", "1e3", "nan", "inf", "h", "4 G B", "1,5", "2H")
+TIME, SIZE = ("--time", "90, 10m, 2h"), ("--memory", "512MB, 4GB, 4GiB")
+
+
+@pytest.mark.parametrize(("option", "text"), [
+    *((option, text) for option in (TIME, SIZE) for text in NONE),
+    *((TIME, text) for text in ("4GB", "1 MiB", "512MB")), *((SIZE, text) for text in ("10m", "2h", "90s", "1d")),
+])  # fmt: skip
 def test_amounts_that_are_none(capsys, option, text):
+    """A size is no time, and a time no size."""
     with pytest.raises(SystemExit) as ended:
-        main([str(corpus.folder("descent")), f"{option}={text}"])
-    assert ended.value.code == 2
-    assert "is not a positive number, with a unit if need be: 90, 10m, 2h, 4GB" in capsys.readouterr().err
+        main([str(corpus.folder("descent")), f"{option[0]}={text}"])
+    assert ended.value.code == USAGE
+    said = capsys.readouterr().err
+    assert f"argument {option[0]}: {text!r} is not a positive number, with a unit if need be: {option[1]}\n" in said
+
+
+@pytest.mark.parametrize("arguments", [[], ["one", "two"], ["one", "--colour"], ["one", "--time"]])
+def test_a_bad_command_line_is_no_malformed_certificate(capsys, arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == USAGE == 64
+    said = capsys.readouterr()
+    assert said.err.startswith("usage: wideproof_verify")
+    assert "wideproof_verify: error: " in said.err
+    assert said.out == ""
 
 
 def test_exit_codes(tmp_path, capsys):
@@ -330,7 +375,7 @@ def test_a_long_judgement_is_announced(tmp_path, capsys):
 
 
 def test_the_process_ends_with_the_code():
-    for arguments, code in ((["--time", "0.001"], 3), (["--time", "soon"], 2), ([], 0)):
+    for arguments, code in ((["--time", "0.001"], 3), (["--time", "soon"], 64), (["--time", "4GB"], 64), ([], 0)):
         command = [sys.executable, "-m", "wideproof_verify", str(corpus.folder("fit")), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stderr

@@ -5,9 +5,8 @@ import pytest
 
 from tests.certificates.rewriting import parts, put
 from tests.verify.making import config, read
-from wideproof.certificates import anchor
+from wideproof.certificates import Problem, anchor, certify
 from wideproof.certificates.balance import balanced
-from wideproof.certificates.certifying import certify
 from wideproof.certificates.polishing import polish
 from wideproof.data import Dataset
 from wideproof.networks import ConvResidual, ElmanRNN, FullyConnected, Residual, Sketch, get_activation
@@ -142,7 +141,7 @@ def made(network, folder, outputs=1, one_hot=False):
         y = 2.0 * np.eye(outputs)[rng.integers(0, outputs, n)] - 1
     data = Dataset(x, y, "multiclass" if one_hot else "regression")
     near = polish(network, network.init(0), data.x, data.y).params
-    attempt = certify(network, balanced(network.graph, near, data.y) or near, data)
+    attempt = certify(Problem(network, data).at(balanced(network.graph, near, data.y) or near))
     assert attempt.passed, attempt.obstacle
     assert attempt.anchor.many
     return attempt, attempt.certificate.save(folder / "certificate")

@@ -104,7 +104,10 @@ def windows(rng: random.Random, net: Any) -> None:
     if "size" not in phi:
         phi["kind"] = rng.choice(["identity", "flat", "ones", "patches", "average"])
         return
-    key = rng.choice(["kind", "positions", "size", "stride", "padding"])
+    key = rng.choice(["kind", "positions", "size", "stride", "padding", "dilation"])
+    if key == "dilation":
+        phi["dilation"] = [rng.choice([1, 1, 2, 3, 10**9]) for _ in phi["size"]]
+        return
     if key == "kind":
         phi["kind"] = rng.choice(["patches", "average", "identity", "flat"])
     elif key == "padding":
@@ -112,6 +115,22 @@ def windows(rng: random.Random, net: Any) -> None:
         pair[rng.randrange(2)] += rng.choice([-1, 1, 2, 10**6, 10**9])
     else:
         phi[key][rng.randrange(len(phi[key]))] += rng.choice([-1, 1, 1, 10**6, 10**9])
+
+
+def selected(rng: random.Random, net: Any) -> None:
+    """A selection changed at one place, or one of everything in its place where there is none."""
+    phi = rng.choice(rng.choice(net["nodes"])["terms"])["map"]
+    if phi["kind"] != "select":
+        return
+    how = rng.randrange(4)
+    if how == 0:
+        rng.choice(phi["index"])[rng.randrange(3)] += rng.choice([-1, 1, 2, 10**9])
+    elif how == 1:
+        phi["scale"] = rng.choice([None, [], [rng.choice([-1.0, 0.5, 3.0, 1e300])], [1.0, 2.0, -1.0]])
+    elif how == 2:
+        phi[rng.choice(["inputs", "features"])] += rng.choice([-1, 1])
+    else:
+        rng.shuffle(phi["index"])
 
 
 def plain(rng: random.Random, net: Any) -> None:

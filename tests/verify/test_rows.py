@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from wideproof.certificates.certifying import certify
+from wideproof.certificates import Problem, certify
 from wideproof.certificates.polishing import polish
 from wideproof.data import Dataset
 from wideproof.data.repeats import distinct
@@ -61,7 +61,7 @@ def test_gradient_descent_on_rows_obeys_the_certificate(network, contradicting, 
     near = polish(network, network.init(0), groups.x, groups.y).params
     rng = np.random.default_rng(1)
     start = {name: weight + 1e-5 * rng.standard_normal(weight.shape) for name, weight in near.items()}
-    attempt = certify(network, start, data)
+    attempt = certify(Problem(network, data).at(start))
     assert attempt.passed, attempt.obstacle
     found = attempt.descent
     now, least = {k: np.array(v) for k, v in start.items()}, float(groups.least)
@@ -90,7 +90,7 @@ def certificate():
     data = problem(NETWORKS[0], True)
     groups = distinct(data)
     near = polish(NETWORKS[0], NETWORKS[0].init(0), groups.x, groups.y)
-    return data, certify(NETWORKS[0], near.params, data).certificate
+    return data, certify(Problem(NETWORKS[0], data).at(near.params)).certificate
 
 
 @pytest.mark.parametrize(

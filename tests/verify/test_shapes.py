@@ -20,7 +20,8 @@ from tests.verify import corpus, stated
 from wideproof_verify import verify
 from wideproof_verify.theorems import THEOREMS
 
-KINDS = ("start/", "centre/", "weights/")
+BESIDE = ("start/", "centre/", "goal/", "direction/")
+KINDS = (*BESIDE, "weights/")
 
 
 def shapes(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -71,7 +72,7 @@ def same_numbers(config: Any, before: dict[str, np.ndarray], after: dict[str, np
         kept = len(before["x"]) == len(after["x"]) and after["x"].ndim > 1 and not config["times"]
         return kept and changed == {"x"} and np.array_equal(before["x"].ravel(), after["x"].ravel())
     for name in (name.removeprefix("weights/") for name in changed if name.startswith("weights/")):
-        for other in (f"start/{name}", f"centre/{name}"):
+        for other in (f"{kind}{name}" for kind in BESIDE):
             if other in after and after[other].shape != after[f"weights/{name}"].shape:
                 return False
     if not all(name.startswith("weights/") for name in changed):
@@ -98,7 +99,7 @@ def holds(document: Any, before: dict[str, np.ndarray], after: dict[str, np.ndar
 def test_there_is_a_certificate_of_every_theorem():
     assert {name.split("-")[0] for name in corpus.MAKERS} == set(THEOREMS)
     every = {key.split("/")[0] for name in corpus.MAKERS for key in parts(corpus.folder(name))[1]}
-    assert every == {"x", "y", "weights", "start", "centre", "batches"}
+    assert every == {"x", "y", "weights", "start", "centre", "batches", "goal", "direction"}
 
 
 @pytest.mark.parametrize("name", corpus.MAKERS)

@@ -28,12 +28,27 @@ PATIENCE = 60.0  # seconds that more bits may be expected to take
 
 @dataclass
 class Verdict:
-    """`answer` is "proved", "not proved", "malformed" or "not judged" (limits, or a machine that fails the self-test).
+    """The answer of the verifier.
 
-    `checks` are rows (inequality, left side, right side); a right side that was compared without being computed is
-    `None`. `digests` are SHA-256 of every array, of the graph and of the data (x and y). `course` has a row for every
-    step that was followed from a start: the distance from exact gradient descent after it, the bits that were used, the
-    factor by which an error may have grown, and the error ‖f − y‖ (‖ℓ'‖) before it, at most.
+    Attributes
+    ----------
+    answer
+        `"proved"`, `"not proved"`, `"malformed"` or `"not judged"` (limits, or a machine that fails the self-test).
+    reason
+        Why it is not proved, or that every inequality holds.
+    statement
+        What is proved, in words.
+    checks
+        Rows (inequality, left side, right side); the right side is `None` if it was compared without being computed.
+    precision
+        Bits of the arithmetic that was used last; 53 is float64.
+    seconds
+        Time that it took.
+    course
+        A row for every step that was followed from a start: the distance from exact gradient descent after it, the bits
+        that were used, the factor by which an error may have grown, and a bound on the error ‖f − y‖ (‖ℓ'‖) before it.
+    digests
+        SHA-256 of every array, of the graph and of the data (x and y).
     """
 
     answer: str = "not proved"
@@ -54,19 +69,25 @@ def verify(
     balls: bool = False,
     tell: Callable[[Cost], None] | None = None,
 ) -> Verdict:
-    """Verify the certificate in `folder`, with more bits as long as a comparison is not decided.
+    """Verify a certificate; the precision is raised as long as a comparison is undecided.
 
     Parameters
     ----------
     folder
-        Of `certificate.json` and `arrays.safetensors`.
-    time, memory
-        Seconds and bytes that may be used, by default an hour and three quarters of this machine's memory. What would
-        take more, or takes more, is not judged.
+        The folder with `certificate.json` and `arrays.safetensors`.
+    time
+        Limit in seconds; an hour by default. A certificate that would take more, or takes more, is not judged.
+    memory
+        Limit in bytes; by default three quarters of this machine's memory.
     balls
-        Whether to do everything in ball arithmetic, so that float64 decides nothing; slow.
+        Whether to do everything in ball arithmetic, so that float64 decides nothing; this is slow.
     tell
-        Is called with the estimated cost before anything is computed.
+        Callback; receives the estimated cost before anything is computed.
+
+    Returns
+    -------
+    Verdict
+        The verdict, with every inequality that was checked.
     """
     begun, verdict = clock.perf_counter(), Verdict()
     try:

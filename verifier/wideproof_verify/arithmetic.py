@@ -125,6 +125,14 @@ class Arithmetic:
         """Return upper bounds of the Euclidean norms along `axis`, as balls."""
         return norm(a, axis)
 
+    def lengths(self, a: Array, axis: int) -> np.ndarray:
+        """Return upper bounds of the Euclidean norms along `axis`, as float64 numbers."""
+        return np.asarray(above(norm(a, axis)), dtype=np.float64)
+
+    def apart(self, a: Array, b: Array, axis: Any = None) -> Any:
+        """Return upper bounds of the Euclidean norms of a − b along `axis`, as balls."""
+        return norm(a - b, axis)
+
     def most(self, a: Array, rest: tuple[int, ...], axis: int | None = None) -> Any:
         """Bound the largest absolute values over the axes `rest`, or the largest norms along `axis`, as balls."""
         found = abs(a) if axis is None else norm(a, axis)
@@ -203,6 +211,13 @@ class FloatArithmetic(Arithmetic):
 
     def norm(self, a: Array, axis: Any = None) -> Any:
         found = floats.lengths(a, axis)
+        return balls(found) if np.ndim(found) else arb(float(found))
+
+    def lengths(self, a: Array, axis: int) -> np.ndarray:
+        return floats.lengths(a, axis)
+
+    def apart(self, a: Array, b: Array, axis: Any = None) -> Any:
+        found = floats.lengths(a, axis, b)
         return balls(found) if np.ndim(found) else arb(float(found))
 
     def most(self, a: Array, rest: tuple[int, ...], axis: int | None = None) -> Any:

@@ -281,7 +281,7 @@ class Bounds:
     def _reach(self, t: Term, units: int, moved: list[Any], radius: arb) -> Any:
         """Return how far a term takes the z of every unit, by each trained array and for each example."""
         rows = np.ones(units) if t.weight is None else self.ops.norm(self.anchor.matrices[t.weight], 1)
-        once = t.phi.kappa.min(arb(1))  # one position reads no entry twice
+        once = t.phi.once(t.weight is not None)
         found = once * (balls(rows)[:, None, None] * moved[t.value][None])
         if t.weight in self.unit:
             far = self.each[t.value, t.phi] + t.phi.kappa * radius * norm(moved[t.value], axis=0)

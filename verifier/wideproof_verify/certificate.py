@@ -53,7 +53,8 @@ class Start:
     """Where training began, as matrices of the trained weights, and how it went.
 
     `batches` are the rows of every step, (steps, batch size), or `None` for all of them. A local error of 2^-`bits`
-    is small enough at each step, for the end to be within `distance` of the anchor: hints and a claim.
+    is small enough at each step, for the end to be within `distance` of the anchor: hints and a claim. `tables` are the
+    steps at whose points norms of products of layers are to be taken, a hint too.
     """
 
     weights: dict[str, np.ndarray]
@@ -62,6 +63,7 @@ class Start:
     batches: np.ndarray | None
     bits: list[float]
     distance: float
+    tables: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Certificate:
     start: Start | None = None
     begun: dict[str, np.ndarray] | None = None
     centre: dict[str, np.ndarray] | None = None
+    goal: dict[str, np.ndarray] | None = None
 
 
 class Rows(NamedTuple):

@@ -15,6 +15,7 @@ from wideproof_verify.certificate import Certificate
 from wideproof_verify.maps import Patches
 from wideproof_verify.passes import DENSE
 from wideproof_verify.refusals import NotJudgedError
+from wideproof_verify.tables import SQUARINGS
 
 HOUR = 3600.0
 # Seconds of this kind of machine, generous: one product of float64 numbers, of Arb's, one operation of small arrays.
@@ -66,7 +67,10 @@ def cost(c: Certificate, bits: int) -> Cost:
     work = sum(math.prod(net.layouts[t.weight][1:]) * spots[k] for k, t in net.terms() if t.weight)
     rows, once = net.outputs * len(net.sites), n * work * unit  # outputs of an example; one pass forward
     seconds, memory = 0.5 + once, each * n * values * 3
-    if c.theorem not in ("fit", "finite"):
+    if c.theorem == "read_out":
+        wide = net.layouts[net.read_out][2]
+        seconds += (4 * n * wide * min(n, wide) + n * wide * rows) * unit
+    elif c.theorem not in ("fit", "finite"):
         jacobian = _jacobian(c, rows, work, values, unit, each, float64)
         seconds, memory = seconds + 2 * rows * once + jacobian.seconds, memory + jacobian.memory
     for _, units, fan_in in net.layouts.values():
@@ -74,8 +78,9 @@ def cost(c: Certificate, bits: int) -> Cost:
     for _, t in net.terms():
         seconds += 100 * CALL * math.prod(t.phi.positions) if isinstance(t.phi, Patches) else 0
     if c.start is not None:
-        seconds += _steps(c, work, rows)
-        memory += 64.0 * n * values * (4 + 2 * rows)
+        tables = _tables(c, bits)
+        seconds += _steps(c, work, rows, bits) + tables.seconds
+        memory += 96.0 * n * values * (4 + 2 * rows) + tables.memory
     return Cost(seconds, 2**27 + memory + 32.0 * sum(w.size for w in c.weights.values()))
 
 
@@ -88,21 +93,68 @@ def _jacobian(c: Certificate, rows: int, work: float, values: int, unit: float, 
     seconds = count**2 * sides * unit + count**3 * (4 * PRODUCT if float64 else unit)
     forms = len(net.nodes) * len(net.trained) * n * (40 + 6 * len(net.trained))
     seconds += len(c.claims["radii"]) * forms * CALL
-    seconds += n * work * len(net.nodes) * values * unit if c.sharp else 0
     seconds += 20 * n * n * CALL if "batch" in c.claims else 0
     small = 400.0 * len(net.nodes) * len(net.trained) * n
-    return Cost(seconds, each * n * values * 3 * rows + each * count**2 + small)
+    sharp = _sharp(c, unit, each, float64) if c.sharp else Cost(0.0, 0.0)
+    memory = each * n * values * 3 * rows + each * count**2 + small
+    return Cost(seconds + sharp.seconds, memory + sharp.memory)
 
 
-def _steps(c: Certificate, work: float, rows: int) -> float:
+def _sharp(c: Certificate, unit: float, each: float, float64: bool) -> Cost:
+    """Return what the derivatives of all values by one weight cost, every entry of it at every place where it is used.
+
+    Of one node they are a matrix, high × wide. It is formed from those before it, and its norm and that of its product
+    with φ are taken; all nodes of one weight and one example are in memory together.
+    """
+    net, n = c.network, len(c.x)
+    quick, seconds, memory = 2 * PRODUCT if float64 else unit, 0.0, 0.0
+    for name in net.trained:
+        count = sum(math.prod(net.sizes[net.inputs + k][0]) for k, _ in net.uses(name))
+        wide, kept, most = net.layouts[name][1] * count, 0.0, 0.0
+        for node, (grid, units) in zip(net.nodes, net.sizes[net.inputs :], strict=True):
+            spots = math.prod(grid)
+            high, less = units * spots, min(units * spots, wide)
+            read = [net.layouts[t.weight][1:] for t in node.terms if t.weight and t.value >= net.inputs]
+            seconds += n * wide * spots * sum(math.prod(sides) for sides in read) * unit
+            seconds += 2 * n * ((high * wide * (less + 20) + less**3) * quick + 50 * CALL)
+            if count > 1:
+                seconds += 2 * n * (high * wide * (count + high) * unit + high**3 * quick)
+            kept += 2 * high * wide
+            most = max(
+                most, 2 * wide * spots * max((fan_in for _, fan_in in read), default=0), 3 * high * (wide + high)
+            )
+        memory = max(memory, each * (kept + most + count**2))
+    return Cost(seconds, memory)
+
+
+def _steps(c: Certificate, work: float, rows: int, bits: int) -> float:
     """Return seconds for the steps from a start: growth each time, and the arithmetic that the bits ask for."""
     assert c.start is not None
     n = len(c.x) if c.start.batches is None else c.start.batches.shape[1]
     growth = 2e-3 * (1 + len(c.network.nodes)) + 32 * n * work * (1 + rows) * PRODUCT
     growth += (rows * n) ** 2 * (500 + 2 * rows * n) * PRODUCT
+    if bits > 53:  # everything in balls
+        growth += BALL * bits / 128 * ((rows * n) ** 3 + n * n * max(u for _, u in c.network.sizes) + n * work)
     fine = 120 * n * work * PRODUCT
     balls = 3 * n * work * BALL + sum(w.size for w in c.weights.values()) * CALL
     return sum(growth + (0 if b < 45 else fine if b < 90 else balls * max(1.0, b / 128)) for b in c.start.bits)
+
+
+def _tables(c: Certificate, bits: int) -> Cost:
+    """Return what tables cost: for every example and pair of nodes a product, and norms by a few more."""
+    assert c.start is not None
+    if not c.start.tables:
+        return Cost(0.0, 0.0)
+    net, times = c.network, sorted(c.start.tables)
+    sides = [units * math.prod(grid) for grid, units in net.sizes[net.inputs :]]
+    starts = sum(sides[k] for k in {k for name in net.hidden for k, _ in net.uses(name)})
+    most = max(sides)
+    batch = len(c.x) if c.start.batches is None else c.start.batches.shape[1]
+    met = sum(min(len(c.x), batch * (end - k)) for k, end in zip(times, [*times[1:], c.start.steps], strict=True))
+    unit = PRODUCT if bits == 53 else BALL * bits / 128
+    pairs = met * len(net.nodes) * (1 + len(sides)) / 2 * 100 * CALL
+    seconds = met * starts * sum(sides) / 2 * (most * (1 + 2 * SQUARINGS) + 50) * unit + pairs
+    return Cost(seconds, (96.0 if bits == 53 else 800.0) * (len(sides) + 4) * most * most)
 
 
 @cache

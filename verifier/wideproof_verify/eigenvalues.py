@@ -4,6 +4,7 @@ $\pm g - \tau I = R R^\top + E$ shows that no eigenvalue of $\pm g$ is below $\t
 order, are off by 2ku Σ|ab|, in all by 2Nu Σ_i |R_i|².
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -99,11 +100,12 @@ class Symmetric:
         except np.linalg.LinAlgError:
             return None
         square, lost = 0.0, 2 * (n + 16) * U
-        for i in range(0, n, BLOCK):
-            check()
-            end = min(i + BLOCK, n)
-            gap = np.tril(shifted[i:end, :end] - factor[i:end, :end] @ factor[:end, :end].T, i)
-            square += 2 * float(np.square(gap).sum())
+        for rows, columns in itertools.product(range(0, n, BLOCK), repeat=2):
+            if columns <= rows:
+                check()
+                end, stop = rows + BLOCK, columns + BLOCK  # a row of the factor ends at its diagonal
+                gap = shifted[rows:end, columns:stop] - factor[rows:end, :stop] @ factor[columns:stop, :stop].T
+                square += 2 * float(np.square(np.tril(gap) if rows == columns else gap).sum())
         many, weight = up(n * n), float(np.square(factor).sum())
         error = math.sqrt(square) * many + (lost + 4 * U) * weight * many + n * TINY + FAINT
         error += 4 * U * (self.size() + math.sqrt(n) * abs(shift)) + self.off

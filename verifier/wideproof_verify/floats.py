@@ -9,6 +9,7 @@ parts ("fine") all this is done in double-double, see `double`, where a rounding
 """
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -17,9 +18,11 @@ from flint import arb, arb_series, ctx  # pyright: ignore[reportAttributeAccessI
 
 from wideproof_verify import double
 from wideproof_verify.double import TINY, U
-from wideproof_verify.functions import ACTIVATIONS
+from wideproof_verify.functions import ACTIVATIONS, ENDS
 
-MOST, BLOCK = 4096, 1 << 13
+MOST = 4096
+BLOCK = 1 << 15  # numbers of a block that stays near the processor
+SMALL, TALL = 8, 64  # rows of a block in products of matrices, and where both have so many rows or more
 FAINT = 1e-150  # far above the root of every sum of squares that underflowed
 STRUCTURE = (np.concatenate, np.stack, np.moveaxis, np.broadcast_to)
 _ball: Any = np.frompyfunc(arb, 1, 1)
@@ -114,10 +117,9 @@ class Floats:
         if self.ndim != other.ndim and other.ndim:
             raise ValueError(f"arrays of the shapes {self.shape} and {other.shape} are not multiplied")
         if self.low is None and other.low is None:
-            (mid, low), unit = (self.mid * other.mid, None), U
-        else:
-            (mid, low), unit = double.multiply(self.mid, _low(self), other.mid, _low(other)), double.V
-        rad = np.abs(self.mid) * other.rad + self.rad * (np.abs(other.mid) + other.rad) + unit * np.abs(mid) + TINY
+            return _times(self, other)
+        mid, low = double.multiply(self.mid, _low(self), other.mid, _low(other))
+        rad = np.abs(self.mid) * other.rad + self.rad * (np.abs(other.mid) + other.rad) + double.V * np.abs(mid) + TINY
         return Floats(mid, rad * (1 + 8 * U), low)
 
     __rmul__ = __mul__
@@ -133,7 +135,10 @@ class Floats:
                 both = a[:half] + a[half : 2 * half]
                 a = np.concatenate([both, a[-1:]]) if odd else both
             return a[0] if len(a) else Floats(np.zeros(a.shape[1:]), None, np.zeros(a.shape[1:]))
-        mid, count = self.mid.sum(axis=axis), math.prod(self.shape[k] for k in axes)
+        count = math.prod(self.shape[k] for k in axes)
+        if count == 1:
+            return self.moved(lambda a: a.squeeze(axis))
+        mid = self.mid.sum(axis=axis)
         rad = (self.rad + 2 * count * U * np.abs(self.mid)).sum(axis=axis) * up(count) + TINY
         return Floats(mid, rad)
 
@@ -155,6 +160,26 @@ class Floats:
             return _ball(self.mid) + _ball(_low(self)) + np.frompyfunc(arb, 2, 1)(np.zeros(self.shape), self.rad)
 
 
+def _times(a: Floats, b: Floats) -> Floats:
+    """Return the products entry by entry without low parts."""
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    mid, rad = np.empty(shape), np.empty(shape)
+    for at in blocks(shape) if shape else (...,):
+        am, ar, bm, br = (c[at] if c.ndim and len(c) > 1 else c for c in (a.mid, a.rad, b.mid, b.rad))
+        m, r = np.multiply(am, bm, out=mid[at]), np.multiply(np.abs(am), br, out=rad[at])
+        r += ar * (np.abs(bm) + br)
+        r += U * np.abs(m)
+        r += TINY
+        r *= 1 + 8 * U
+    return Floats(mid, rad)
+
+
+def blocks(shape: tuple[int, ...], least: int = 1) -> Iterator[slice]:
+    """Yield slices of the first axis of about `BLOCK` entries each, and `least` rows."""
+    step = max(least, BLOCK * shape[0] // max(1, math.prod(shape)))
+    return (slice(start, start + step) for start in range(0, shape[0], step))
+
+
 def _low(a: Floats) -> np.ndarray:
     return np.zeros(a.shape) if a.low is None else a.low
 
@@ -173,10 +198,15 @@ def from_balls(values: Any, fine: bool = False) -> Floats:
         return Floats(mid, np.where(none, 0.0, np.nextafter(size, np.inf)), low)
 
 
-def lengths(a: Floats, axis: Any) -> np.ndarray:
-    """Return upper bounds of the Euclidean norms along `axis`."""
-    total = np.square(a.largest()).sum(axis=axis)
-    return np.sqrt(total) * up(a.size // max(1, np.size(total))) + FAINT
+def lengths(a: Floats, axis: Any, less: Floats | None = None) -> Any:
+    """Return upper bounds of the Euclidean norms along `axis`, of `a` or of `a` − `less`."""
+    if less is not None and a.shape != less.shape:
+        raise ValueError(f"arrays of the shapes {a.shape} and {less.shape} are not compared")
+    mid = a.mid if less is None else a.mid - less.mid
+    rest = [b for c in (a, less) if c is not None for b in (c.rad, c.low) if b is not None]
+    kept = [k for k in range(a.ndim) if axis is not None and k not in np.atleast_1d(axis) % a.ndim]
+    total = sum(np.sqrt(np.einsum(b, range(a.ndim), b, range(a.ndim), kept)) for b in (mid, *rest))
+    return total * up(a.size // max(1, np.size(total))) + FAINT
 
 
 def _long(a: np.ndarray, axis: int) -> np.ndarray:
@@ -184,14 +214,17 @@ def _long(a: np.ndarray, axis: int) -> np.ndarray:
     return np.sqrt(np.einsum(a, [0, 1], a, [0, 1], [1 - axis])) * up(a.shape[axis]) + FAINT
 
 
-def slices(a: np.ndarray, bits: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Cut the rows of `a` into whole numbers: a = Σ_j part_j 2^(−j bits) scale, up to half a unit of the last."""
+def slices(a: np.ndarray, bits: int, order: tuple[int, ...] = (0, 1, 2)) -> tuple[np.ndarray, np.ndarray]:
+    """Cut the rows of `a` into whole numbers: a = Σ_j part_j 2^(−j bits) scale, up to half a unit of the last.
+
+    The parts stand side by side, the j-th at place `order[j]`.
+    """
     scale = np.ldexp(1.0, np.frexp(np.abs(a).max(axis=1, keepdims=True, initial=0.0))[1])
-    rest, parts, unit = a / scale, [], math.ldexp(1.0, bits)
-    for _ in range(3):
+    rest, unit, k = a / scale, math.ldexp(1.0, bits), a.shape[1]
+    parts = np.empty((len(a), 3 * k))
+    for j in order:
         rest *= unit
-        parts.append(np.rint(rest))
-        rest -= parts[-1]
+        rest -= np.rint(rest, out=parts[:, j * k : (j + 1) * k])
     return parts, scale
 
 
@@ -225,34 +258,49 @@ def rough(a: Floats, b: Floats) -> Floats:
 
 
 def _sliced(a: np.ndarray, b: np.ndarray) -> Floats:
-    """A bᵀ: with 3 slices each, the sums of the first two orders are whole numbers below 2^53, and so exact."""
+    """A bᵀ: with 3 slices each, the sums of the first two orders are whole numbers up to 2^53, and so exact."""
     k, bits = a.shape[1], double.slice_bits(a.shape[1])
-    same = a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides  # one array, seen twice
-    (a1, a2, a3), left = slices(a, bits)
-    (b1, b2, b3), right = ((a1, a2, a3), left) if same else slices(b, bits)
-    second, third = a1 @ b2.T, a1 @ b3.T
-    second, third = (second + second.T, third + third.T) if same else (second + a2 @ b1.T, third + a3 @ b1.T)
-    third += a2 @ b2.T
+    if a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides:  # one array, seen twice
+        parts, scale = slices(a, bits)
+        a1, a2, a3 = (parts[:, j * k : (j + 1) * k] for j in range(3))
+        second, third = a1 @ a2.T, a1 @ a3.T
+        return Floats(*_total(a1 @ a1.T, second + second.T, third + third.T + a2 @ a2.T, scale * scale[:, 0], k, bits))
+    if len(a) < len(b):
+        return _sliced(b, a).T
+    (few, right), mid, rad = slices(b, bits, (2, 1, 0)), np.empty((len(a), len(b))), np.empty((len(a), len(b)))
+    for at in blocks((len(a), max(3 * k, len(b))), SMALL if len(b) < TALL else max(TALL, min(k // 4, 4 * TALL))):
+        many, left = slices(a[at], bits)
+        first, second, third = (many[:, : j * k] @ few[:, (3 - j) * k :].T for j in (1, 2, 3))
+        mid[at], rad[at] = _total(first, second, third, left * right[:, 0], k, bits)
+    return Floats(mid, rad)
+
+
+def _total(
+    first: np.ndarray, second: np.ndarray, third: np.ndarray, unit: np.ndarray, k: int, bits: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Add up the three orders of a product, and bound what they leave out: with slices of β bits,
+
+    1.5 k 2^−3β and less of higher order; two roundings, of u each; and those of the third order, each at most 1 in
+    units of 2^−4β, since its sums stay below 2^54.
+    """
     step = math.ldexp(1.0, -bits)
     third *= step
     second += third
     second *= step
-    mid = a1 @ b1.T
-    mid += second
-    # What is left out, and the rounding of the last two orders and of the sum.
+    first += second
     rest = (1.6 * k * step * step * step + 8 * k * step * U) * (1 + 8 * U)
-    mid *= step * step
-    rad, unit = np.abs(mid), left * right[:, 0]
+    first *= step * step
+    rad = np.abs(first)
     rad *= 3 * U
     rad += rest
     rad *= unit
     rad *= 1 + 8 * U
     rad += TINY
-    mid *= unit
-    return Floats(mid, rad)
+    first *= unit
+    return first, rad
 
 
-STEP, REACH, TERMS = 64, 40, 10
+STEP, REACH, FARTHER, TERMS = 64, 40, 72, 10  # beyond `FARTHER` the ends of all activations are fine enough
 FINE, LOWS = 17, 9  # terms of a fine polynomial, and how many of its coefficients have low parts
 
 
@@ -274,25 +322,50 @@ def taylor(name: str, terms: int = TERMS, lows: int = 0) -> np.ndarray:
 
 
 def activate(name: str, z: Floats) -> tuple[Floats, Floats]:
-    """Return σ(z) and σ'(z): by polynomials within ±40, by balls where there are none."""
+    """Return σ(z) and σ'(z): by polynomials within ±40, by what they tend to beyond, and by balls else."""
     own, (first, second) = ACTIVATIONS[name], ACTIVATIONS[name].floats
     mid, low = z.mid.reshape(-1), None if z.low is None else z.low.reshape(-1)
     found = np.empty((4 if low is None else 6, z.size))  # value, slope, their errors, and their low parts
-    inside = np.abs(mid) <= REACH if own.series else np.zeros(z.size, bool)
-    for start in range(0, z.size if own.series else 0, BLOCK):
-        at = slice(start, start + BLOCK)
+    inside = np.zeros(z.size, bool)
+    for at in blocks((z.size,)) if own.series else ():
+        inside[at] = np.abs(mid[at]) <= REACH
         centre, within = np.where(inside[at], mid[at], 0), None if low is None else np.where(inside[at], low[at], 0)
         found[:, at] = _polynomial(name, centre) if within is None else _fine(name, centre, within)
+    if name in ENDS and not inside.all():
+        inside |= _ends(name, mid, low, ~inside, found)
     if not inside.all():
-        with ctx.workprec(ctx.prec if low is None else 256):
-            at = ~inside
-            point = _ball(mid[at]) if low is None else _ball(mid[at]) + _ball(low[at])
-            for k, ball in enumerate(np.frompyfunc(own.both, 1, 2)(point)):
-                exact = from_balls(ball, low is not None)
-                found[k : k + 5 : 2, at] = (exact.mid, exact.rad) if low is None else (exact.mid, exact.rad, exact.low)
+        _by_balls(own.both, mid, low, ~inside, found)
+    far = z.rad.reshape(-1)
+    for at in blocks((z.size,)):
+        for most, off in ((first, found[2, at]), (second, found[3, at])):
+            off += most * far[at]
+            off *= 1 + 8 * U
+            off += TINY
     value, slope, off, bend, *lows = found.reshape(-1, *z.shape)
-    rads = [(off + first * z.rad) * (1 + 8 * U) + TINY, (bend + second * z.rad) * (1 + 8 * U) + TINY]
-    return Floats(value, rads[0], *lows[:1]), Floats(slope, rads[1], *lows[1:])
+    return Floats(value, off, *lows[:1]), Floats(slope, bend, *lows[1:])
+
+
+def _ends(name: str, mid: np.ndarray, low: np.ndarray | None, out: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Fill what is known of numbers beyond ±40, or in double-double beyond ±72; return where."""
+    kind, near, far = ENDS[name]
+    off, least = (near, REACH) if low is None else (far, REACH if near == far else FARTHER)
+    at = out & (np.abs(mid) > least) & np.isfinite(mid)
+    sign, zero = np.sign(mid[at]), np.zeros(int(at.sum()))
+    step = (1 + sign) / 2
+    value, slope = {"sign": (sign, zero), "step": (step, zero), "ramp": (step * mid[at], step)}[kind]
+    found[:4, at] = value, slope, zero + off[0], zero + off[1]
+    if low is not None:
+        found[4:, at] = step * low[at] if kind == "ramp" else zero, zero
+    return at
+
+
+def _by_balls(both: Any, mid: np.ndarray, low: np.ndarray | None, at: np.ndarray, found: np.ndarray) -> None:
+    """Fill what no polynomial reaches, number by number."""
+    with ctx.workprec(ctx.prec if low is None else 256):
+        point = _ball(mid[at]) if low is None else _ball(mid[at]) + _ball(low[at])
+        for k, ball in enumerate(np.frompyfunc(both, 1, 2)(point)):
+            exact = from_balls(ball, low is not None)
+            found[k : k + 5 : 2, at] = (exact.mid, exact.rad) if low is None else (exact.mid, exact.rad, exact.low)
 
 
 def _power(h: float, n: int) -> float:
@@ -317,8 +390,12 @@ def _polynomial(name: str, z: np.ndarray) -> tuple[np.ndarray, ...]:
     slope = (TERMS - 1) * value
     for j in range(TERMS - 2, 0, -1):
         c = table[j][at]
-        value, slope = value * d + c, slope * d + j * c
-    value = value * d + table[0][at]
+        value *= d
+        value += c
+        slope *= d
+        slope += j * c
+    value *= d
+    value += table[0][at]
     rest = bound * _power(h, TERMS - 1) / (1 - h) * (1 + 8 * U)
     rounding = 8 * U * bound * h
     return value, slope, 3 * U * np.abs(value) + rounding + h * rest, 4 * U * np.abs(slope) + rounding + rest
@@ -351,18 +428,24 @@ def rectified(z: Floats) -> tuple[Floats, Floats]:
 def bent(name: str, z: Floats) -> Floats | None:
     """Return σ''(z), or `None` where only L2 is known.
 
-    The coefficients of σ' around k/64 are at most C ≤ 3.5 (Cauchy): what follows degree 8 adds less than 1e-14 to σ'',
-    rounding less than 1e-13. Beyond ±40 all of them but the sine have |σ''| < 1e-16.
+    The coefficients of σ' around k/64 are at most C ≤ 3.5 (Cauchy): with h = 1/128 what follows degree 4 adds less than
+    5.1 C h⁴ < 7e-8 to σ'', rounding less than 1e-13. Beyond ±40 all of them but the sine have |σ''| < 1e-15.
     """
     if ACTIVATIONS[name].bend is None:
         return None
-    flat = (np.abs(z.mid) > REACH) & np.isfinite(z.mid) & (name != "sin")
-    known = np.abs(z.mid) <= REACH  # what is no number is not
-    inside = np.where(known, z.mid, 0.0).ravel()
-    k = np.rint(inside * STEP)
-    at, d, value = k.astype(np.int64) + STEP * REACH, inside - k / STEP, 0 * inside
-    for j in range(TERMS - 1, 1, -1):
-        value = value * d + j * (j - 1) * taylor(name)[j][at]
-    slack = 1e-12 + ACTIVATIONS[name].third * z.plain().rad * (1 + 1e-9)
-    most = ACTIVATIONS[name].floats[1]
-    return Floats(np.where(known, value.reshape(z.shape), 0.0), np.where(known | flat, slack, most))
+    table, (_, most), third = taylor(name), ACTIVATIONS[name].floats, ACTIVATIONS[name].third
+    mid, far = z.mid.reshape(-1), z.plain().rad.reshape(-1)
+    value, off = np.empty(z.size), np.empty(z.size)
+    for at in blocks((z.size,)):
+        known = np.abs(mid[at]) <= REACH  # what is no number is not
+        flat = ~known & np.isfinite(mid[at]) & (name != "sin")
+        inside = np.where(known, mid[at], 0.0)
+        k = np.rint(inside * STEP)
+        place, d = k.astype(np.int64) + STEP * REACH, inside - k / STEP
+        found = 20 * table[5][place]
+        for j in range(4, 1, -1):
+            found *= d
+            found += j * (j - 1) * table[j][place]
+        value[at] = np.where(known, found, 0.0)
+        off[at] = np.where(known | flat, 1e-7 + third * far[at] * (1 + 1e-9), most)
+    return Floats(value.reshape(z.shape), off.reshape(z.shape))

@@ -20,10 +20,11 @@ from wideproof_verify.arithmetic import BALLS, FLOATS, Arithmetic, Array, above
 from wideproof_verify.certificate import Start
 from wideproof_verify.floats import Floats
 from wideproof_verify.graphs import Network
-from wideproof_verify.growth import Norms, Point, Reach
+from wideproof_verify.growth import Kept, Norms, Point, Reach
 from wideproof_verify.losses import Loss
 from wideproof_verify.passes import Anchor
 from wideproof_verify.refusals import NotProvedError, check
+from wideproof_verify.tables import Tables
 
 SPARE = 4  # bits of a hint that double-double may miss before balls are taken
 Point_ = dict[str, Any]  # trained weights, exact numbers in one of the arithmetics
@@ -81,17 +82,20 @@ def follow(
     """Follow the steps from the stored start; `fixed` are all weights, of which those not trained are used.
 
     `start.bits[k]` says that a local error of 2^-bits is small enough at step k: it decides the arithmetic (float64,
-    double-double, balls), and nothing is concluded from it.
+    double-double, balls), and nothing is concluded from it. Neither is from `start.tables`: which steps' points tables
+    are made at.
     """
     tube = Tube({name: Floats(start.weights[name]) for name in net.trained}, arb(0))
-    norms, squares, rows = Norms(ops), {}, np.arange(len(x))
+    norms, whole, rows, tables = Norms(ops), Kept(), np.arange(len(x)), None
     for k in range(start.steps):
         check()
         at = rows if start.batches is None else start.batches[k]
         data, eta = (x[at], y[:, at]), arb(start.step_size) * loss.factor(len(x), len(at))
         state, apart = rounded(tube.point, ops)
-        radius, known = tube.off + apart, squares if start.batches is None else {}
-        point = Point(net, {**fixed, **_plain(state)}, *data, loss, norms, known, radius)
+        radius, kept = tube.off + apart, whole if start.batches is None else Kept()
+        here = {**fixed, **_plain(state)}
+        tables = Tables(net, here, x, ops) if k in start.tables else tables
+        point = Point(net, here, *data, loss, norms, kept, radius, tables, at)
         factor, speeds = point.growth(eta, radius)
         if not factor.is_finite():
             text = f"after {k} of {start.steps} steps nothing bounds the distance to exact gradient descent"

@@ -36,6 +36,32 @@ def _relu(z: arb) -> tuple[arb, arb]:
     return z.max(arb(0)), arb(1) if z > 0 else arb(0) if z <= 0 else arb(0.5, 0.5)
 
 
+def _gelu_tanh(z: arb) -> tuple[arb, arb]:
+    """Z s(w), w = √(8/π) (z + 0.044715 z³), s = 1/(1 + e^-w)."""
+    c, w = (8 / arb.pi()).sqrt(), arb("0.044715")
+    s, t = (_sigmoid(sign * c * (z + w * z * z * z)) for sign in (1, -1))
+    return z * s, s + z * s * t * c * (1 + 3 * w * z * z)
+
+
+def _ramp(z: arb) -> tuple[arb, arb]:
+    """0 up to −1, z from 1 on, (z + 1)²/4 between."""
+    slope = (z.max(arb(-1)).min(arb(1)) + 1) / 2
+    return z.max(arb(1)) - 1 + slope * slope, slope
+
+
+# Beyond ±40 these are all but sign(z), (1 + sign(z))/2 or max(z, 0), and their slopes 0, 0 or (1 + sign(z))/2. Value
+# and slope are off by at most the first pair for |z| ≥ T = 40, and by the second for |z| ≥ T = 72:
+#     tanh   2 e^(-2T), 4 e^(-2T)      sigmoid, softplus   e^-T, e^-T (log(1 + x) ≤ x)
+#     swish  T e^-T, (1 + T) e^-T      erf, gelu           less than 1e-300, as e^-1600 and 40 e^-800 are
+ENDS: dict[str, tuple[str, tuple[float, float], tuple[float, float]]] = {
+    "erf": ("sign", (1e-300, 1e-300), (1e-300, 1e-300)),
+    "gelu": ("ramp", (1e-300, 1e-300), (1e-300, 1e-300)),
+    "tanh": ("sign", (3.61e-35, 7.22e-35), (3.61e-35, 7.22e-35)),
+    "sigmoid": ("step", (4.25e-18, 4.25e-18), (5.39e-32, 5.39e-32)),
+    "softplus": ("ramp", (4.25e-18, 4.25e-18), (5.39e-32, 5.39e-32)),
+    "swish": ("ramp", (1.7e-16, 1.75e-16), (3.88e-30, 3.93e-30)),
+}
+
 # Of swish: with s = sigmoid, |s| ≤ 1 and |s'| ≤ 1/(3.08 + x²), as |cosh(z/2)|² ≥ 1 + x²/4 − sin²(1/2): so |z s'| ≤ 0.5.
 # Of gelu: |Φ(x + iy)| ≤ 1 + ∫_0^1 |φ(it)| dt ≤ 1.5, and |z φ(z)| ≤ (|x| + 1) e^((1 − x²)/2) / √(2π) ≤ 0.9.
 ACTIVATIONS = {
@@ -69,6 +95,8 @@ ACTIVATIONS = {
         lambda: (arb("1.12891"), (2 / arb.pi()).sqrt()),
         lambda z: z * ((z / arb(2).sqrt()).erf() + 1) / 2, 2.4,
     ),
+    "gelu_tanh": Activation(_gelu_tanh, lambda: (arb("1.12899306954"), arb("0.7978845614"))),
+    "ramp": Activation(_ramp, lambda: (1, 0.5)),
     "mish": Activation(  # t = tanh(log(1 + e^z))
         lambda z: (z * (t := 1 - 2 / (z.exp() * (z.exp() + 2) + 2)), t + z * (1 - t * t) * _sigmoid(z)),
         lambda: (arb("1.0885"), arb("0.64421")),

@@ -71,7 +71,8 @@ class Term:
         weight, given = stated["weight"], stated["map"]
         require(weight is None or isinstance(weight, str), f"a weight is called {weight!r}")
         kind = given["kind"]
-        require(kind in MAPS and set(given) == {"kind", *MAPS[kind].fields}, f"there is no map {given!r}")
+        right = kind in MAPS and {"kind", *MAPS[kind].fields} == set(given) - set(MAPS[kind].optional)
+        require(right, f"there is no map {str(given)[:200]}")
         value = known.number(stated["source"])
         return cls(weight, value, MAPS[kind].read(given, *known.sizes[value]))
 

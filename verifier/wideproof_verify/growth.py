@@ -1,28 +1,35 @@
 r"""How much one step of gradient descent can enlarge an error: a bound G of ‖I − η∇²L‖ on a ball of radius R.
 
-    G = max(1 + ηN, η (ℓ''‖J‖² + N) − 1),   ∇²L = Jᵀ diag(ℓ'') J + S,   N ≥ ‖S‖,   S = Σ ℓ'_i ∇²f_i
+    G = max(1 + ηN, η (‖diag(c)^½ J‖² + N) − 1),   ∇²L = Jᵀ diag(ℓ'') J + S,   N ≥ ‖S‖,   S = Σ ℓ'_i ∇²f_i
+
+with c ≥ ℓ'' for every output, on the ball (`losses`).
 
 S is the second derivative of Σ ℓ'_i f_i with ℓ' held fixed, and b, g are the adjoints of that function. For any weights
 p_i > 0 of the examples, columns δz_i p_i and g_i / p_i (‖·‖ of all examples as one matrix), e(w) a unit vector, and
 with upper bounds Z·t, T·t of ‖δz diag(p)‖_F, ‖δx diag(p)‖_F for a direction with norms t:
 
     tangent   X = ‖φ(x) diag(p)‖ + κR|T_src|   Z_k = Σ_t (ω + κR) T_src + [trained] X e(w)   T_k = T_skip + s L1 Z_k
-    outputs   F = (‖C‖ + R) T_site + X_site e(C) + ‖p‖ e(c)     |Δℓ'/p| ≤ R β|F| / min p²,  β = sup ℓ''
+    outputs   F = (‖C‖ + R) T_site + X_site e(C) + ‖p‖ e(c)     |Δℓ'/p| ≤ R β|F| / min p²,  β = max c
     adjoint   |Δb/p| ≤ R DB:  DB_site = ‖C‖ β|F|/min p² + |ℓ'/p|,  DB_src += s (ω DG + κ (Γ + R DG)),  DB_skip += DB
               |Δg/p| ≤ R DG = R (L1 DB + L2 c |Z|),  c = max |b_ji|/p_i²,  Γ = ‖g diag(1/p)‖
     form      Q = Σ_k s (d Z Zᵀ + Σ_t κ (Γ + R DG) [e(w), T_src]) + (|ℓ'/p| + …) [e(C), T_site],  N = ‖Q‖
               d = max |b σ''|/p² + R (L2 DB + L3 c |Z|)/min p, or L2 (c + R DB/min p)
 
 Where a weight reads the inputs and is used once, its own block of d Z Zᵀ is max_j ‖Σ_i b_ji σ''(z_ji) φ_i φ_iᵀ‖_F. With
-ReLU nothing of this needs L2, but every |z_ji| has to exceed R|Z|/p_i. The bound of J in the ball uses the same form.
+ReLU nothing of this needs L2, but every |z_ji| has to exceed R|Z|/p_i. From tables of a point before (`tables`) norms
+of products of layers take the place of products of norms in T, Z and the first sum of the form. The bound of J in the
+ball uses the same form; in the middle it comes from the Gram matrix, there or at a point before, from which J has not
+moved far (`drifted`).
 """
 
+from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from flint import arb  # pyright: ignore[reportAttributeAccessIssue]
 
-from wideproof_verify.arithmetic import Arithmetic, above, balls, norm
+from wideproof_verify.arithmetic import Arithmetic, above, balls, larger, norm
 from wideproof_verify.bounds import pair
 from wideproof_verify.double import U
 from wideproof_verify.functions import ACTIVATIONS
@@ -30,6 +37,7 @@ from wideproof_verify.graphs import Network
 from wideproof_verify.losses import Loss
 from wideproof_verify.maps import Map
 from wideproof_verify.passes import Anchor
+from wideproof_verify.tables import Near, Tables
 
 FLOOR, SPREAD = 0.05, 100.0  # the least weight of an example: of the mean square of ℓ', of R ‖J‖; any weights will do
 DRIFT = 0.02  # share of its norm that a weight may move before its norm is bounded anew
@@ -73,8 +81,8 @@ class Reach:
         self.far = norm(balls([self.ops.norm(anchor.values[s] * weight) for s in net.sites]))
         self.read_out = norms.bound(net.read_out, anchor.floats[net.read_out], WHOLE)
 
-    def tangents(self, radius: arb) -> tuple[list, list, dict]:
-        """Return Z, T and X."""
+    def tangents(self, radius: arb) -> tuple[list, list, dict, list | None]:
+        """Return Z, T and X, and with tables the roots of the first sums in the form."""
         net, unit = self.net, self.unit
         speeds, paths, sizes = [], [0 * unit[net.trained[0]]] * net.inputs, {}
         for k, node in enumerate(net.nodes):
@@ -88,7 +96,7 @@ class Reach:
             speeds.append(speed)
             path = arb(node.scale) * self.first[k] * speed
             paths.append(path if node.skip is None else path + paths[node.skip])
-        return speeds, paths, sizes
+        return speeds, paths, sizes, None
 
     def site(self, paths: list) -> Any:
         """T of all sites together."""
@@ -110,84 +118,125 @@ class Reach:
         return radius * norm(self.change(radius, self.tangents(radius)[1])) / self.least
 
 
+class Kept:
+    """What stays while the rows do: products of their inputs, and the last `Point` whose Gram matrix was formed."""
+
+    def __init__(self) -> None:
+        self.squares: dict = {}
+        self.point: Point | None = None
+
+
 class Point(Reach):
     """One pass on a batch: what bounds the growth of an error near these weights."""
 
     def __init__(
         self, net: Network, weights: dict[str, Any], x: np.ndarray, y: np.ndarray, loss: Loss, norms: Norms,
-        squares: dict, radius: arb,
+        kept: Kept, radius: arb, tables: Tables | None = None, at: np.ndarray | None = None,
     ):  # fmt: skip
-        self.loss, ops = loss, norms.ops
+        self.loss, self.y, self.kept, ops = loss, y, kept, norms.ops
         anchor = Anchor(net, weights, x, ops=ops, keep=True)
         self.seeds = loss.slopes(anchor.outputs, y, ops)
         anchor.lean = False
-        anchor.differentiate()
-        self.gram = anchor.gram(ops.rough)
+        self.whole = copy(anchor.differentiate())  # with g of every output
         rows = self.seeds.reshape(1, *self.seeds.shape, 1)
         backs = [(b * rows).sum(axis=1) for b in anchor.backs]
         gains = anchor.gains = [b * s for b, s in zip(backs, anchor.slopes, strict=True)]
         self.rho = ops.norm(self.seeds)
         super().__init__(anchor, self._weights(radius, ops.middle), norms)
         inverse = ops.lift((1 / self.p).reshape(1, -1, 1) * (1 + 4 * U))  # not below 1/p
-        square = ops.lift(np.square(1 / self.p).reshape(1, -1, 1) * (1 + 8 * U))
+        square = balls(np.square(1 / self.p) * (1 + 8 * U))
         self.third = [arb(ACTIVATIONS[v.activation].third) for v in net.nodes]
         self.gamma = [
-            (ops.spectral_norm if any(t.value >= net.inputs for t in node.terms) else ops.norm)(_flat(g * inverse))
+            ops.spectral_norm(_flat(g * inverse))
+            if any(t.value >= net.inputs for t in node.terms)
+            else norm(ops.norm(g, (0, 2)) * ops.balls(inverse).ravel())
             for node, g in zip(net.nodes, gains, strict=True)
         ]
-        heavy = [b * square for b in backs]
-        self.longest = [ops.most(b, (0, 1, 2)) for b in heavy]
-        curves = [ops.bend(v.activation, z) for v, z in zip(net.nodes, anchor.pre, strict=True)]
+        self.longest = [larger.reduce(ops.most(b, (0, 2)) * square) for b in backs]
+        self.curves = [ops.bend(v.activation, z) for v, z in zip(net.nodes, anchor.pre, strict=True)]
+        bent = [None if c is None else b * c for b, c in zip(backs, self.curves, strict=True)]
         self.bends = [
-            self.second[k] * self.longest[k] if c is None else ops.most(b * c, (0, 1, 2))
-            for k, (b, c) in enumerate(zip(heavy, curves, strict=True))
+            self.second[k] * self.longest[k] if d is None else larger.reduce(ops.most(d, (0, 2)) * square)
+            for k, d in enumerate(bent)
         ]
-        self.own = self._own(backs, curves, squares)
+        self.own = self._own(bent, kept.squares)
         sides = (self.seeds * inverse[:, :, 0]).reshape(len(net.sites), net.outputs, -1).transpose(1, 0, 2)
         self.rest = ops.spectral_norm(_flat(sides))  # one read-out meets all sites: their columns stand side by side
+        self.near = None if tables is None else Near(self, tables, np.arange(len(x)) if at is None else at)
+
+    def tangents(self, radius: arb) -> tuple[list, list, dict, list | None]:
+        """Return Z, T and X, and the roots of the first sums in the form if there are tables."""
+        return super().tangents(radius) if self.near is None else self.near.tangents(radius)
+
+    @cached_property
+    def gram(self) -> Any:
+        """JJᵀ."""
+        return self.whole.gram(self.whole.ops.rough)
 
     def _weights(self, radius: arb, middle: Any) -> np.ndarray:
         """Return p: about the roots of the norms of ℓ', and not much less than ℓ' changes in the ball."""
         sizes = np.linalg.norm(middle(self.seeds), axis=0)
-        wide = SPREAD * float(radius) * float(np.sqrt(np.linalg.norm(middle(self.gram))))
+        gram = (self if self.kept.point is None else self.kept.point).gram  # about
+        wide = SPREAD * float(radius) * float(np.sqrt(np.linalg.norm(middle(gram))))
         return np.sqrt(np.maximum(sizes, max(FLOOR * float(np.sqrt(np.square(sizes).mean())), wide) + 1e-100))
 
-    def _own(self, backs: list, curves: list, squares: dict) -> dict:
+    def _own(self, bent: list, squares: dict) -> dict:
         """Return max_j ‖Σ_i b_ji σ''(z_ji) φ_i φ_iᵀ‖_F of every weight that reads the inputs, once."""
-        net, found, rough = self.net, {}, self.ops.rough
+        net, found, rough, most = self.net, {}, self.ops.rough, self.ops.most
         for name in net.hidden:
             (k, t), *others = net.uses(name)
-            if others or t.value >= net.inputs or curves[k] is None:
+            if others or t.value >= net.inputs or bent[k] is None:
                 continue
             if (t.value, t.phi) not in squares:
                 phi = _flat(self.read[t.value, t.phi])
-                inner = rough(phi.T, phi)
-                squares[t.value, t.phi] = inner * inner
-            d = _flat(backs[k] * curves[k])
-            found[k, t] = self.ops.most((rough(d, squares[t.value, t.phi]) * d).sum(axis=1), (0,)).sqrt()
+                few = len(phi) ** 2 <= phi.shape[1]  # then φφᵀ is less than all (φ_i·φ_j)²
+                each = (phi[:, None] * phi[None]).reshape(-1, phi.shape[1]).T if few else rough(phi.T, phi)
+                squares[t.value, t.phi] = few, each if few else each * each
+            d, (few, each) = _flat(bent[k]), squares[t.value, t.phi]
+            found[k, t] = most(rough(d, each), (0,), 1) if few else most((rough(d, each) * d).sum(axis=1), (0,)).sqrt()
         return found
 
-    def form(self, bends: list, gains: list, out: arb, own: dict, tangents: tuple) -> arb:
-        """Return ‖Q‖."""
-        net, unit, (speeds, paths, sizes) = self.net, self.unit, tangents
+    def heads(self, apart: list, own: dict, tangents: tuple) -> list:
+        """Return the first sum of the form, a matrix for every node; `apart` is what the ball adds to d."""
+        speeds, _, sizes, bent = tangents
+        found = []
+        for k, node in enumerate(self.net.nodes):
+            far, part = apart[k] if bent is not None else self.bends[k] + apart[k], arb(node.scale)
+            head = part * far * (speeds[k][:, None] * speeds[k][None, :])
+            head = head if bent is None else head + bent[k][:, None] * bent[k][None, :]
+            for t in node.terms:
+                if t.weight is not None and (k, t) in own:
+                    e, size = self.unit[t.weight], sizes[k, t] ** 2
+                    more = apart[k] * size + self.bends[k] * (size - self.sizes[t.value, t.phi] ** 2)
+                    less = part * (own[k, t] + more) - (head * (e[:, None] * e[None, :])).sum()
+                    head = head + less.min(arb(0)) * (e[:, None] * e[None, :])
+            found.append(head)
+        return found
+
+    def form(self, heads: list, gains: list, out: arb, paths: list) -> arb:
+        """Return ‖Q‖, `heads` being its first sum."""
+        net, unit = self.net, self.unit
         q = balls(np.zeros((len(unit), len(unit))))
         for k, node in enumerate(net.nodes):
-            q = q + arb(node.scale) * bends[k] * (speeds[k][:, None] * speeds[k][None, :])
+            q = q + heads[k]
             for t in node.terms:
                 if t.weight in unit:
                     e = unit[t.weight]
                     q = q + arb(node.scale) * t.phi.kappa * gains[k] * pair(e, paths[t.value])
-                    if (k, t) in own:
-                        less = own[k, t] - bends[k] * sizes[k, t] ** 2
-                        q = q + arb(node.scale) * less.min(arb(0)) * (e[:, None] * e[None, :])
         if net.read_out in unit:
             q = q + out * pair(unit[net.read_out], self.site(paths))
         return norm(q) if norm(q) < 1e-100 else self.ops.spectral_norm(q)  # float64 cannot square what is smaller
 
-    def adjoints(self, radius: arb, tangents: tuple) -> tuple[list, list, list, arb]:
+    def curvatures(self, radius: arb) -> np.ndarray | None:
+        """Return c on the ball as one row, or `None` where it is 1."""
+        moved = arb(0) if self.loss.pair is None else self.moved(radius).upper()
+        found = self.loss.bends(self.anchor.outputs, self.seeds, self.y, moved)
+        return None if found is None else found.ravel()
+
+    def adjoints(self, radius: arb, beta: arb, tangents: tuple) -> tuple[list, list, list, arb]:
         """Return DB and DG of every node, how much it can matter to the outputs, and the bound of Δℓ' over R."""
-        net, unit, (speeds, paths, _) = self.net, self.unit, tangents
-        free, shift = net.read_out in unit, arb(self.loss.curvature) * norm(self.change(radius, paths)) / self.least**2
+        net, unit, (speeds, paths, *_) = self.net, self.unit, tangents
+        free, shift = net.read_out in unit, beta * norm(self.change(radius, paths)) / self.least**2
         back, turn, steep = ([arb(0)] * len(net.nodes) for _ in range(3))
         for s in net.sites:
             back[s - net.inputs] = self.read_out * shift + ((self.rest + radius * shift) if free else 0)
@@ -208,25 +257,25 @@ class Point(Reach):
 
     def growth(self, eta: arb, radius: arb) -> tuple[arb, list[arb]]:
         """Return G, and for every node |Z|: how fast a z may move, times the weight of its example."""
-        beta, least, count = arb(self.loss.curvature), self.least, range(len(self.net.nodes))
-        tangents = speeds, _, sizes = self.tangents(radius)
-        back, turn, steep, shift = self.adjoints(radius, tangents)
+        bends, least, count = self.curvatures(radius), self.least, range(len(self.net.nodes))
+        beta = arb(1) if bends is None else arb(float(bends.max()))
+        tangents = speeds, paths, *_ = self.tangents(radius)
+        back, turn, steep, shift = self.adjoints(radius, beta, tangents)
         apart = [
             radius * (self.second[k] * back[k] + self.third[k] * self.longest[k] * norm(speeds[k])) / least
             for k in count
         ]
-        bends = [self.bends[k] + apart[k] for k in count]
         gains = [self.gamma[k] + radius * turn[k] for k in count]
-        own = {
-            (k, t): size + apart[k] * sizes[k, t] ** 2
-            + self.bends[k] * (sizes[k, t] ** 2 - self.sizes[t.value, t.phi] ** 2)
-            for (k, t), size in self.own.items()
-        }  # fmt: skip
-        bend = self.form(bends, gains, self.rest + radius * shift, own, tangents)
+        bend = self.form(self.heads(apart, self.own, tangents), gains, self.rest + radius * shift, paths)
         first, second = ([most[k] * steep[k] / least for k in count] for most in (self.first, self.second))
-        wide = self.form([v / least for v in second], first, 1 / least, {}, tangents)
-        upper = eta * beta * (self.steepest(eta * beta) + wide * radius) ** 2 + eta * bend - 1
-        return (1 + eta * bend).max(upper), [norm(z) for z in speeds]
+        squares = [z[:, None] * z[None, :] for z in speeds]
+        bows = [arb(node.scale) * v / least * z for node, v, z in zip(self.net.nodes, second, squares, strict=True)]
+        wide = self.form(bows, first, 1 / least, paths)
+        lower, upper = 1 + eta * bend, arb("inf")
+        for steepest in (self.drifted, self.steepest):  # the Gram matrix only where G would be larger without it
+            if not upper <= lower:
+                upper = eta * (steepest(eta, bends) + beta.sqrt() * wide * radius) ** 2 + eta * bend - 1
+        return lower.max(upper), [norm(z) for z in speeds]
 
     def clear(self, anchor: Anchor, speeds: list[arb], radius: arb) -> bool:
         """Whether every pre-activation of a ReLU keeps its side within the distance `radius`, the side taken here.
@@ -249,10 +298,38 @@ class Point(Reach):
                 off[net.inputs + k] = silent | (below & ~open_).all(axis=0)
         return True
 
-    def steepest(self, eta: arb) -> arb:
-        """Bound ‖J‖: λ ≤ (Σ λ⁴)^¼ of JJᵀ, or the largest one where that is too much for this step size."""
-        quick = self.ops.norm(self.ops.rough(self.gram, self.gram)).sqrt()
-        return (quick if eta * quick <= 2 else self.ops.largest(self.ops.symmetric(self.gram))).sqrt()
+    def drifted(self, eta: arb, bends: np.ndarray | None = None) -> arb:
+        """Bound ‖diag(c)^½ J‖ from the last Gram matrix: gφᵀ − g°φ°ᵀ = (g − g°)φᵀ + g°(φ − φ°)ᵀ, over all positions."""
+        net, last, ops, square = self.net, self.kept.point, self.ops, arb(0)
+        if last is None:
+            return arb("inf")
+        for name in net.hidden:
+            far = arb(0)
+            for k, t in net.uses(name):
+                (g, phi), (g0, phi0) = ((a.whole.gains[k], a.read[t.value, t.phi]) for a in (self, last))
+                turned = ops.apart(g, g0, (0, 1, 3)) * ops.norm(phi, (0, 2))
+                pushed = ops.norm(g0, (0, 1, 3)) * ops.apart(phi, phi0, (0, 2))
+                far += arb(net.nodes[k].scale) * (norm(turned) + norm(pushed))
+            square += far * far
+        if net.read_out in net.trained:
+            ends = ((self.anchor.values[s], last.anchor.values[s]) for s in net.sites)
+            square += net.outputs * sum((ops.apart(x, x0) ** 2 for x, x0 in ends), arb(0))
+        moved = square.upper().sqrt()
+        if bends is None:
+            return last.steep + moved
+        grown = float(np.where(bends <= last.c, 1.0, bends / last.c).max()) * (1 + 4 * U)
+        return arb(grown).sqrt() * last.steep + arb(float(bends.max())).sqrt() * moved
+
+    def steepest(self, eta: arb, bends: np.ndarray | None = None) -> arb:
+        """Bound ‖diag(c)^½ J‖: λ ≤ (Σ λ⁴)^¼ of the Gram matrix, or its largest one where that is too much."""
+        ops, gram = self.ops, self.gram
+        if bends is not None:
+            roots = ops.lift(np.sqrt(bends) * (1 + 4 * U))  # not below the roots
+            gram = gram * roots.reshape(-1, 1) * roots.reshape(1, -1)
+        quick = ops.norm(ops.rough(gram, gram)).sqrt()
+        self.steep = (quick if eta * quick <= 2 else ops.largest(ops.symmetric(gram))).sqrt()
+        self.kept.point, self.c = self, bends
+        return self.steep
 
 
 def _flat(a: Any) -> Any:

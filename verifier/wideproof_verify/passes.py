@@ -154,9 +154,36 @@ class Anchor:
                 level: Array = sum(part.sum(axis=1) for part in parts)
                 found[name] = level.reshape(-1, 1)
             else:
-                pairs = [(arb(net.nodes[k].scale) * self.gains[k], self.gathered(t)) for k, t in net.uses(name)]
-                found[name] = sum(ops.product(g.reshape(len(g), -1), x.reshape(len(x), -1).T) for g, x in pairs)
+                pairs = [(k, self.gains[k], self.gathered(t)) for k, t in net.uses(name)]
+                found[name] = sum(
+                    arb(net.nodes[k].scale) * ops.product(g.reshape(len(g), -1), x.reshape(len(x), -1).T)
+                    for k, g, x in pairs
+                )
         return found
+
+    def along(self, direction: dict[str, Any]) -> Array:
+        """Return the derivatives of the outputs along a direction of the trained weights: (outputs, examples)."""
+        net, ops = self.network, self.ops
+        step = {name: ops.lift(a) for name, a in direction.items()}
+        moved: list[Array] = [None] * net.inputs  # inputs do not move
+        for k, node in enumerate(net.nodes):
+            units, _, places = self.slopes[k].shape
+            z = ops.zeros((units, self.n, places))
+            for t in node.terms:
+                if t.weight in step:
+                    phi = self.gathered(t)
+                    z = z + ops.product(step[t.weight], phi.reshape(len(phi), -1)).reshape(z.shape)
+                if t.moves and moved[t.value] is not None:
+                    z = z + self.apply(t.weight, t.phi.gather(moved[t.value], ops))
+            x = self.slopes[k] * z if node.scale == 1 else arb(node.scale) * (self.slopes[k] * z)
+            before = None if node.skip is None else moved[node.skip]
+            moved.append(x if before is None else x + before)
+        (site,) = net.sites
+        read = moved[site].transpose(0, 2, 1).reshape(-1, self.n)
+        found = ops.product(self.matrices[net.read_out], read)
+        if net.read_out in step:
+            found = found + ops.product(step[net.read_out], self.read[0])
+        return found + np.broadcast_to(step[net.bias], found.shape) if net.bias in step else found
 
     def gain(self, k: int) -> Any:
         """Return ‖g_k‖_F for every example of a lean pass, from Σ_outputs b² where g itself was not needed."""
@@ -190,6 +217,11 @@ class Anchor:
         """Return JJᵀ over the trained arrays, rows (output, example)."""
         whole = slice(0, self.n)
         return self._block(whole, whole, product).reshape(self.outputs.size, self.outputs.size)
+
+    def own(self, i: int) -> Array:
+        """Return JJᵀ of one example."""
+        rows, one = len(self.outputs), slice(i, i + 1)
+        return self._block(one, one, self.ops.product).reshape(rows, rows)
 
     def _block(self, left: slice, right: slice, product: Any) -> Array:
         """Return the products of gradients of two groups of examples: (rows, examples, rows, examples).

@@ -1,6 +1,7 @@
 """Reading a certificate: `certificate.json` (claims) and `arrays.safetensors` (float64 `x`, `y`, `weights/NAME`).
 
-A start has `start/NAME` as well, for every trained array, and the centre of weight decay `centre/NAME`.
+A start has `start/NAME` as well, for every trained array, the centre of weight decay `centre/NAME`, weights that
+gradient descent is compared with `goal/NAME`, and a direction in which margins grow `direction/NAME`.
 
 Digests, format, fields, types and shapes are checked; whatever is not exactly as the format says is malformed.
 """
@@ -26,9 +27,10 @@ KEYS = {
 }  # fmt: skip
 TYPES = {
     "steps": int, "distinct": int, "batch": int, "normal": list, "partition": list, "radii": list, "lipschitz": list,
-    "groups": list, "nested": dict, "loss_name": str,
+    "groups": list, "nested": dict, "loss_name": str, "right": int,
 }  # fmt: skip
-BOUNDLESS = ("fit", "impossible", "finite")  # theorems that need no `bound`
+BOUNDLESS = ("fit", "impossible", "finite", "read_out")  # theorems that need no `bound`
+AIMS = {"goal": "read_out", "direction": "margins"}  # arrays of one theorem, each like the trained weights
 MOST_STEPS, MOST_BITS = 10**6, 4096  # of a start
 Arrays = dict[str, np.ndarray]
 
@@ -87,7 +89,7 @@ def _check_claims(stated: dict[str, Any], claims: dict[str, Any]) -> None:
     bound, theorem = stated.setdefault("bound", {"sharp": False}), THEOREMS[stated["theorem"]]
     require(set(bound) == {"sharp"} and isinstance(bound["sharp"], bool), "bound is not {'sharp': true or false}")
     known = [{"name": name, "reduction": "half_sum" if name == "squared" else "mean"} for name in theorem.losses]
-    known += [{"name": "squared", "reduction": "mean"}] if len(theorem.losses) > 1 else []
+    known += [{"name": "squared", "reduction": "mean"}] if {"squared", "logistic"} <= set(theorem.losses) else []
     require(stated["loss"] in known, f"the loss is not one of the theorem {stated['theorem']!r}")
     right = theorem.needed <= set(claims) <= theorem.needed | theorem.allowed
     require(right, f"the claims are not {', '.join(sorted(theorem.needed))}")
@@ -107,6 +109,7 @@ def _certificate(stated: dict[str, Any], arrays: Arrays) -> Certificate:
     _check_numbers(arrays)
     x, y = arrays.pop("x"), arrays.pop("y")
     weights, begun, middle = (_taken(arrays, kind) for kind in ("weights/", "start/", "centre/"))
+    aims = {kind: _taken(arrays, f"{kind}/") for kind in AIMS}
     require(not arrays, f"there is an array of another name: {', '.join(sorted(arrays))[:80]}")
     network = Network.read(stated["network"], {name: array.shape for name, array in weights.items()})
     _check_shapes(network, x.shape, y.shape)
@@ -116,19 +119,27 @@ def _certificate(stated: dict[str, Any], arrays: Arrays) -> Certificate:
     _check_start(given is not None, without, theorem, middle)
     _check_beside(begun, "start", weights, network)
     _check_beside(middle, "centre", weights, network)
-    matrices, first, centre = (
-        {name: network.matrix(name, array) for name, array in each.items()} for each in (weights, begun, middle)
+    for kind, aim in aims.items():
+        require(bool(aim) == (theorem == AIMS[kind]), f"the arrays of a {kind} go with the theorem {AIMS[kind]!r}")
+        _check_beside(aim, kind, weights, network)
+    matrices, first, centre, goal = (
+        {name: network.matrix(name, array) for name, array in each.items()}
+        for each in (weights, begun, middle, {**aims["goal"], **aims["direction"]})
     )
     start = None if given is None else _start(given, first, batches, len(x))
     scored = (y[:, 1:] if network.times else y).reshape(len(y), -1).T
     loss, data = Loss(**stated["loss"]), _digest(x, y)
-    right = isinstance(stated["anchor"], dict) and stated["anchor"].get("digest", data) == data
-    require(right, "the digest of the data, which the anchor gives, is not that of x and y")
+    _check_anchor(stated["anchor"], data)
     return Certificate(
         theorem, stated["claims"], network, stated["bound"]["sharp"], x, np.ascontiguousarray(scored), matrices,
         _subject("any function of them" if theorem == "impossible" else str(network), network, loss, x, data),
-        {"data": data, **digests}, loss, start, (first or None) if alone else None, centre or None,
+        {"data": data, **digests}, loss, start, (first or None) if alone else None, centre or None, goal or None,
     )  # fmt: skip
+
+
+def _check_anchor(anchor: Any, data: str) -> None:
+    right = isinstance(anchor, dict) and anchor.get("digest", data) == data
+    require(right, "the digest of the data, which the anchor gives, is not that of x and y")
 
 
 def _check_start(given: bool, without: bool, theorem: str, middle: Arrays) -> None:
@@ -158,13 +169,17 @@ def _taken(arrays: Arrays, kind: str) -> Arrays:
 
 def _start(given: dict[str, Any], weights: Arrays, batches: Any, rows: int) -> Start:
     """Return what the certificate says about the start."""
-    require(set(given) == {"step_size", "steps", "bits", "distance"}, "the start has other fields")
+    require(set(given) - {"tables"} == {"step_size", "steps", "bits", "distance"}, "the start has other fields")
     steps, bits, size, far = given["steps"], given["bits"], given["step_size"], given["distance"]
     require(is_size(steps) and steps <= MOST_STEPS, f"the start is {steps!r} steps away, not 1 to {MOST_STEPS}")
     right = isinstance(bits, list) and len(bits) == steps
     right = right and all(is_number(b) and -1000 <= b <= MOST_BITS for b in bits)
     require(right, f"the start has no number of bits, at most {MOST_BITS}, for each step")
     require(all(is_number(v) and v > 0 for v in (size, far)), "step size and distance of the start are not positive")
+    tables = given.get("tables", [])
+    right = isinstance(tables, list) and ("tables" not in given or tables) and all(is_size(k, 0) for k in tables)
+    right = right and all(j < k for j, k in zip([-1, *tables], [*tables, steps], strict=True))
+    require(right, "tables are not steps in ascending order, one or more")
     require(weights, "the start has no arrays")
     if batches is not None:
         right = batches.dtype == np.int64 and batches.ndim == 2 and len(batches) == steps
@@ -173,7 +188,7 @@ def _start(given: dict[str, Any], weights: Arrays, batches: Any, rows: int) -> S
         require(batches.min() >= 0 and batches.max() < rows, f"a batch has a row that is not one of 0 to {rows - 1}")
         ordered = np.sort(batches, axis=1)
         require((ordered[:, 1:] > ordered[:, :-1]).all(), "a batch has a row twice")
-    return Start(weights, size, steps, batches, bits, far)
+    return Start(weights, size, steps, batches, bits, far, frozenset(tables))
 
 
 def _digest(*arrays: np.ndarray) -> str:

@@ -1,10 +1,12 @@
 """The theorems, one function each: its claims, its inequalities one by one, and its sentence."""
 
 from wideproof_verify.certificate import THEOREMS, Proof
-from wideproof_verify.theorems import basins, classification, descent, methods, starts
+from wideproof_verify.theorems import basins, classification, descent, margins, methods, newton, read_outs, starts
 from wideproof_verify.theorems.starts import entered
 
-__all__ = ["THEOREMS", "basins", "classification", "descent", "methods", "prove", "starts"]
+__all__ = [
+    "THEOREMS", "basins", "classification", "descent", "margins", "methods", "newton", "prove", "read_outs", "starts",
+]  # fmt: skip
 
 
 def prove(p: Proof) -> str:

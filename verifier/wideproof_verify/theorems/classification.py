@@ -22,19 +22,47 @@ def _loss(p: Proof, margins: Any) -> None:
     p.need("loss", p.k.loss, "≥", "mean log(1 + exp(−y f))", mean)
 
 
-@theorem("margin", "loss_name loss", losses=("logistic",))
+def right_rows(p: Proof, margins: Any) -> str:
+    """Check how many rows are on the right side at least, if that is claimed, and say it."""
+    if "right" not in p.c.claims:
+        return ""
+    right, wrong = (sum(1 for m in margins if holds(m)) for holds in (lambda m: m > 0, lambda m: m <= 0))
+    count, n = p.c.claims["right"], len(p.c.x)
+    require(0 <= count <= n, f"right is not one of 0 to {n}")
+    p.record("right ≤ rows on the right side", True if count <= right else False if count > n - wrong else None,
+             count, right)  # fmt: skip
+    said = f"All {n} rows are" if count == n else f"At least {count} of {n} rows are"
+    return f"{said} on the right side. "
+
+
+def facts(p: Proof, outputs: Any) -> str:
+    """Check how many rows are right and the least margin, where they are claimed, and say it."""
+    margins = p.margins(outputs)
+    said = right_rows(p, margins)
+    if "margin" in p.c.claims:
+        p.need("margin", p.k.margin, "≤", "least margin", smaller.reduce(margins))
+        said += f"Every margin is at least {short(p.c.claims['margin'], ROUND_FLOOR)}. "
+    return said
+
+
+@theorem("margin", "loss_name loss right", losses=("logistic", "cross_entropy"))
 def fit(p: Proof) -> str:
     """Loss and margin at the stored weights."""
-    c, single = p.c, len(p.c.targets) == 1
-    margins = p.margins(p.ops.balls(Anchor(c.network, c.weights, c.x, ops=p.ops).outputs))
-    require(c.claims.get("loss_name") == ("logistic" if single else None), "loss_name does not fit the outputs")
-    require(("loss" in c.claims) == single, "a loss is claimed for one output, and for one only")
+    c, softmax = p.c, p.c.loss.name == "cross_entropy"
+    single = len(c.targets) == 1
+    require(not (softmax and single), "the cross-entropy is for several outputs")
+    outputs = p.ops.balls(Anchor(c.network, c.weights, c.x, ops=p.ops).outputs)
+    margins, valued = p.margins(outputs), single or softmax
+    require(c.claims.get("loss_name") == (c.loss.name if valued else None), "loss_name does not fit the outputs")
+    require(("loss" in c.claims) == valued, "a loss is claimed for one output, or of the softmax")
     p.need("margin", p.k.margin, "≤", "least margin", smaller.reduce(margins))
-    if single:
-        _loss(p, margins)
-    said = "The training error is zero. " if c.claims["margin"] > 0 else ""
+    if valued:
+        p.need("loss", p.k.loss, "≥", str(c.loss), c.loss.value(outputs, c.targets))
+    said = right_rows(p, margins)
+    said += "The training error is zero. " if c.claims["margin"] > 0 else ""
     said += f"Every margin is at least {short(c.claims['margin'], ROUND_FLOOR)}."
-    return said + (f" The logistic loss is at most {short(c.claims['loss'], ROUND_CEILING)}." if single else "")
+    named = "softmax cross-entropy" if softmax else "logistic loss"
+    return said + (f" The {named} is at most {short(c.claims['loss'], ROUND_CEILING)}." if valued else "")
 
 
 @theorem(
