@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,9 @@ import numpy as np
 
 from tests.cases import OWN
 from wideproof.certificates.anchor import Anchor, measure
+from wideproof.certificates.attempt import Attempt
 from wideproof.certificates.polishing import polish
+from wideproof.certificates.problem import Point, Problem
 from wideproof.data import AnyDataset, Dataset, ImageDataset, SequenceDataset
 from wideproof.networks import (
     ConvResidual,
@@ -29,6 +31,7 @@ from wideproof.networks import (
 from wideproof.networks.base import Balanced, Gaussian
 
 ALL = ("recurrent", "input", "output")
+F = TypeVar("F")
 TINY: dict[str, Network] = {
     "fully-connected": FullyConnected(4, 6, 3),
     "fully-connected-hidden": FullyConnected(4, 9, 1, trained=("hidden",)),
@@ -179,6 +182,17 @@ def dataset(network: Network, x: np.ndarray, y: np.ndarray, task: str = "regress
     x = x.reshape(*x.shape[:2], -1) if network.data_kind == "images" else x
     kind = {"vectors": Dataset, "images": ImageDataset, "sequences": SequenceDataset}[network.data_kind]
     return kind(x, y, task)
+
+
+def point(network: Network, params: Mapping[str, Any], data: AnyDataset) -> Point:
+    """The point of some weights."""
+    return Problem(network, data).at(params)
+
+
+def concluded(attempt: Attempt[F]) -> F:
+    """What a theorem says about the weights."""
+    assert attempt.conclusion is not None
+    return attempt.conclusion
 
 
 def fitted(network: Network, n: int = 4, seed: int = 0) -> tuple[dict[str, np.ndarray], AnyDataset]:

@@ -1,8 +1,9 @@
-"""Arguments of every function that certifies: bad values are refused in a sentence with the name, good ones pass."""
+"""Arguments of every theorem: bad values are refused in a sentence with the name, good ones pass."""
 
 import dataclasses
 import inspect
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,8 +44,10 @@ BAD = {
         "iris", (np.eye(3), np.ones(3)), Dataset(np.eye(4), np.ones(4), "regression"),
         Dataset(np.eye(3), np.eye(3), "regression"),
     ),
+    "loss": ("mse", "", 1, True, math.nan, ["logistic"]),
     "level": ("rigorous", "proved", "", 1, True, math.nan, ["enclosed"], np.array(["enclosed", "float64"])),
     "sharp": ("no", 1, 0.0, math.nan, [True]),
+    "careful": ("no", 1, 0.0, math.nan, [True]),
     "require_zero": ("no", 1, 0.0, math.nan, [True]),
     "about": ("iris", 3, ["anchor"], {1: "anchor"}, True),
     "step_size": ("safe", *NO_POSITIVE),
@@ -75,6 +78,7 @@ GOOD = {
     "about": ({}, {"anchor": "these weights"}, None),
     "step_size": (1e-3, 1e300, np.float64(1e-3), np.float32(1e-3), 1, None),
     "target_loss": (1e-12, 1e-300, 1, np.float64(1e-3)),
+    "loss": ("squared", "logistic", None),
     "decay": (1.0, 1, 1e-9, np.float32(1.0)),
     "distance": (0, 0.0, 1e-3, np.int64(1), None),
     "room": (0, 0.0, 0.5, 3),
@@ -89,18 +93,11 @@ GOOD = {
 NEEDED = {"batch": 2, "decay": 1.0}  # of those functions that have no default
 
 
-def arguments_of(function):
-    return list(inspect.signature(function).parameters)
-
-
-def of_door(first):
-    """Return the public functions `certify...` whose first argument is called so, by name."""
-    found = dict(inspect.getmembers(certificates, inspect.isfunction))
-    return {name: found[name] for name in found if name.startswith("certify") and arguments_of(found[name])[0] == first}
-
-
-OF_WEIGHTS, OF_RUNS = of_door("network"), of_door("run")
-PAIRS = [(name, argument) for name in OF_WEIGHTS for argument in arguments_of(OF_WEIGHTS[name])]
+OPTIONS = ("level", "sharp", "about")
+KINDS = dict(inspect.getmembers(certificates, inspect.isclass))
+THEOREMS = {name: kind for name, kind in KINDS.items() if issubclass(kind, certificates.Theorem) and name != "Theorem"}
+FIELDS = {name: {field.name: field for field in dataclasses.fields(one)} for name, one in THEOREMS.items()}
+PAIRS = [(name, argument) for name in THEOREMS for argument in ("network", "params", "data", *FIELDS[name], *OPTIONS)]
 
 
 @pytest.fixture(scope="module")
@@ -114,12 +111,12 @@ def run():
 
 
 def call(name, weights, **changed):
-    """Call a function with everything as it should be but for what is changed."""
-    function = OF_WEIGHTS[name]
-    known = inspect.signature(function).parameters
-    given = {"network": NETWORK, "params": weights, "data": DATA}
-    given |= {key: value for key, value in NEEDED.items() if key in known} | changed
-    return function(given.pop("network"), given.pop("params"), given.pop("data"), **given)
+    """Certify with everything as it should be but for what is changed."""
+    given = {"network": NETWORK, "params": weights, "data": DATA} | changed
+    point = certificates.Problem(given.pop("network"), given.pop("data")).at(given.pop("params"))
+    options = {key: given.pop(key) for key in OPTIONS if key in given}
+    needed = {key: value for key, value in NEEDED.items() if key in FIELDS[name]}
+    return certificates.certify(point, THEOREMS[name](**needed | given), **options)
 
 
 def refused(argument, function):
@@ -131,26 +128,26 @@ def refused(argument, function):
     assert len(said) < 200 + LONGEST
 
 
-def test_the_tables_know_every_function_and_every_argument():
-    assert len(OF_WEIGHTS) == 8
-    assert len(OF_RUNS) == 2
-    assert {argument for _, argument in PAIRS} <= BAD.keys()
+def test_the_tables_know_every_theorem_and_every_argument():
+    assert len(THEOREMS) == 11
+    assert {argument for _, argument in PAIRS} | {"run", "careful"} == BAD.keys()
     assert {argument for _, argument in PAIRS} - GOOD.keys() == {"network", "params", "data", "start", "centre"}
-    assert arguments.ALONE.keys() | arguments.AMONG_OTHERS.keys() == BAD.keys()
+    fields = {argument for name in THEOREMS for argument in FIELDS[name]}
+    assert fields - arguments.ALONE.keys() == {"batch", "partition", "start", "centre"}
 
 
 @pytest.mark.parametrize(("name", "argument"), PAIRS)
 def test_bad_values_are_refused_by_name(weights, name, argument):
-    default = inspect.signature(OF_WEIGHTS[name]).parameters[argument].default
+    default = None if argument == "about" else FIELDS[name][argument].default if argument in FIELDS[name] else ...
     for value in (*BAD[argument], *(() if default is None else (None,))):
-        word = "params" if argument == "network" and not isinstance(value, str | type | None) else argument
+        word = "data" if argument == "network" and isinstance(value, FullyConnected) else argument
         refused(word, lambda value=value: call(name, weights, **{argument: value}))
 
 
 @pytest.mark.parametrize(("name", "argument"), [pair for pair in PAIRS if pair[1] in GOOD])
 def test_good_values_pass(weights, name, argument):
     for value in GOOD[argument]:
-        if value is None and inspect.signature(OF_WEIGHTS[name]).parameters[argument].default is not None:
+        if value is None and argument in FIELDS[name] and FIELDS[name][argument].default is not None:
             continue
         found = call(name, weights, **{"level": "float64", argument: value})
         assert found.certificate is not None or str(found.obstacle)
@@ -161,30 +158,40 @@ def test_weights_of_any_kind_of_array_pass(weights):
     as_singles = {name: np.asarray(weight, np.float32) for name, weight in weights.items()}
     as_whole = {name: np.ones(weight.shape, int) for name, weight in weights.items()}
     for given in (weights, NETWORK.init(0), as_lists, as_singles, as_whole):
-        assert certificates.certify(NETWORK, given, DATA, level="float64").anchor is not None
-        for name, argument in (("certify_basin", "start"), ("certify_ridge", "centre")):
+        assert call("Descent", given, level="float64").anchor is not None
+        for name, argument in (("Basin", "start"), ("Ridge", "centre")):
             assert call(name, weights, level="float64", **{argument: given}).anchor is not None
 
 
-@pytest.mark.parametrize("name", OF_RUNS)
-def test_of_a_run(run, name):
-    function = OF_RUNS[name]
-    assert function(run, about={"anchor": "its end"}).certificate is not None
-    for value in BAD["about"]:
-        refused("about", lambda value=value: function(run, about=value))
-    for value in BAD["run"]:
-        refused("run", lambda value=value: function(value))
+def test_what_is_no_point_or_no_theorem_is_refused(weights):
+    point = certificates.Problem(NETWORK, DATA).at(weights)
+    not_points: list[Any] = [NETWORK, weights, None, point.problem]
+    for wrong in not_points:
+        refused("point", lambda wrong=wrong: certificates.certify(wrong))
+    not_theorems: list[Any] = ["momentum", certificates.Momentum, None, 0.9, certificates.Finite()]
+    for wrong in not_theorems:
+        refused("theorem", lambda wrong=wrong: certificates.certify(point, wrong))
 
 
-def test_options_from_the_start_are_those_of_the_theorem(run):
-    def from_start(argument, value):
-        return lambda: certificates.certify_from_start(run, **{argument: value})
-
-    for argument in ("level", "sharp", "target_loss"):
+@pytest.mark.parametrize("theorem", [None, certificates.Descent(), certificates.Finite()])
+def test_of_a_run(run, theorem):
+    begun = certificates.certify_from_start
+    assert begun(run, theorem, about={"anchor": "its end"}).certificate is not None
+    for argument in ("level", "sharp", "careful", "about"):
         for value in BAD[argument]:
-            refused(argument, from_start(argument, value))
-    for argument in ("step_size", "room", "rooms"):
-        refused(argument, from_start(argument, 0.1))
+            refused(argument, lambda name=argument, value=value: begun(run, theorem, **{name: value}))
+    for value in BAD["run"]:
+        refused("run", lambda value=value: begun(value, theorem))
+
+
+def test_from_the_start_a_theorem_takes_step_size_and_room_from_the_run(run):
+    for theorem in (certificates.Descent(0.1), certificates.Logistic(step_size=0.1)):
+        refused("step_size", lambda theorem=theorem: certificates.certify_from_start(run, theorem))
+    refused("rooms", lambda: certificates.certify_from_start(run, certificates.Descent(rooms=(0.1,))))
+    refused("room", lambda: certificates.certify_from_start(run, certificates.Logistic(room=0.1)))
+    momentum: Any = certificates.Momentum()
+    refused("theorem", lambda: certificates.certify_from_start(run, momentum))
+    refused("Theorem 3", lambda: certificates.certify_from_start(run, certificates.Logistic()))
 
 
 @pytest.mark.parametrize("search", [certificates.width_needed, certificates.scale_needed])

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.certificates.making import Reference
+from wideproof.certificates import Problem, certify
 from wideproof.certificates.balance import balanced, is_balanced, raised
-from wideproof.certificates.certifying import certify
 from wideproof.certificates.enclosure import exact
 from wideproof.data import Dataset
 from wideproof.networks import Sketch
@@ -67,7 +67,7 @@ def test_the_jacobian_is_singular_and_yet_it_is_proved(fit, tmp_path):
     assert values[-1] < 1e-12 * values[0]
     project = np.eye(ROWS * OUTPUTS) - np.kron(np.eye(ROWS), np.full((OUTPUTS, OUTPUTS), 1 / OUTPUTS))
     smallest = np.linalg.svd(project @ jacobian, compute_uv=False)[ROWS * (OUTPUTS - 1) - 1]
-    found = certify(net, even, data)
+    found = certify(Problem(net, data).at(even))
     assert found.passed
     assert found.certificate is not None
     assert found.anchor is not None
@@ -83,7 +83,7 @@ def test_the_jacobian_is_singular_and_yet_it_is_proved(fit, tmp_path):
 @pytest.mark.parametrize("where", ["W3", "b3", "y"])
 def test_a_sum_that_is_off_by_one_unit_is_not_proved(fit, tmp_path, where):
     net, even, data = fit
-    made = certify(net, even, data).certificate
+    made = certify(Problem(net, data).at(even)).certificate
     assert made is not None
     if where == "y":
         y = data.y.copy()

@@ -2,26 +2,26 @@
 
 import copy
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.certificates.making import TINY as NETWORKS
-from tests.certificates.making import Reference, fitted, quadratic_maps, residuals, signs, sphere
+from tests.certificates.making import Reference, fitted, point, quadratic_maps, residuals, signs, sphere
 from tests.certificates.rewriting import parts, put
 from wideproof.certificates import (
     Attempt,
+    Basin,
     Certificate,
     Obstacle,
+    Problem,
     certify,
-    certify_basin,
     doubled,
     nearest,
     polish,
     width_needed,
 )
-from wideproof.certificates.basins import Ground, contract, find_basin
+from wideproof.certificates.ground import Ground, contract
 from wideproof.certificates.nearest import pulled
 from wideproof.data import Dataset
 from wideproof.errors import InputError
@@ -45,9 +45,10 @@ def blocked(attempt: Attempt) -> Obstacle:
 
 def ground(s, largest, constant, n=1, residual=0.0):
     """The anchor of a map, zero there by default: s, S and the Lipschitz constant are all that counts."""
-    anchor: Any = SimpleNamespace(s=float(s), S=float(largest), residual=float(residual), n=n)
-    nothing: Any = SimpleNamespace()
-    return Ground(nothing, nothing, {}, nothing, anchor, "float64", False, {}, lambda radius: float(constant))
+    anchor = SimpleNamespace(s=float(s), S=float(largest), residual=float(residual), n=n)
+    made = object.__new__(Ground)
+    vars(made).update(anchor=anchor, constant=lambda radius: float(constant))
+    return made
 
 
 def through_zero(rng, count, outputs, parameters):
@@ -79,7 +80,7 @@ def test_all_conclusions_on_quadratic_maps(rng, everywhere, share):
         claims = None
         while claims is None:
             d *= 0.998
-            claims = find_basin(at, d, along=None if everywhere else 0.0, step_size=None, share=share, epsilon=1e-20)
+            claims = Basin(share=share, target_loss=1e-20)._find(at, d, None if everywhere else 0.0)
         found.append(claims)
     d, eta, rate, radius, big = (np.array([f[name] for f in found]) for name in ("d", "eta", "rate", "radii", "b"))
     kappa = d * constant / s
@@ -117,13 +118,13 @@ def from_start():
 
 def test_every_start_in_the_ball(problem, tmp_path):
     network, params, data = problem
-    found = certify_basin(network, params, data)
+    found = certify(Problem(network, data).at(params), Basin())
     claims = made(found).claims
     verdict = verify(made(found).save(tmp_path / "basin"))
     assert verdict.answer == "proved", verdict.reason
     assert "from every start within" in verdict.statement
-    assert certify_basin(network, params, data, distance=1.4 * claims["d"]).certificate is None
-    nearer = certify_basin(network, params, data, distance=claims["d"] / 2)
+    assert certify(Problem(network, data).at(params), Basin(distance=1.4 * claims["d"])).certificate is None
+    nearer = certify(Problem(network, data).at(params), Basin(distance=claims["d"] / 2))
     assert made(nearer).claims["rate"] > claims["rate"]
     run, rng = Reference(network, params, data.x), np.random.default_rng(0)
     for _ in range(3):
@@ -141,7 +142,7 @@ def test_every_start_in_the_ball(problem, tmp_path):
 def test_one_start_and_the_fit_next_to_it(from_start, tmp_path):
     network, begun, found, data = from_start
     assert found.residual < 1e-12
-    half = certify_basin(network, found.params, data, start=begun, share=0.5)
+    half = certify(Problem(network, data).at(found.params), Basin(start=begun, share=0.5))
     assert made(half).claims["t"] < 1e-9
     verdict = verify(made(half).save(tmp_path / "start"))
     assert verdict.answer == "proved", verdict.reason
@@ -176,13 +177,13 @@ def test_every_network(name, tmp_path):
     """A ball of starts, and one start next to the anchor: not along the zeros, so that the normal is needed."""
     network = NETWORKS[name]
     params, data = fitted(network, n=2)
-    found = certify_basin(network, params, data, distance=1e-9)
+    found = certify(Problem(network, data).at(params), Basin(distance=1e-9))
     ball = verify(made(found).save(tmp_path / "ball"))
     assert ball.answer == "proved", ball.reason
     normal = np.random.default_rng(0).standard_normal(network.scored(data.y).shape)
     across = pulled(network, params, data.x, 1e-7 * normal)
     begun = {name: weight + across.get(name, 0) for name, weight in params.items()}
-    beside = certify_basin(network, params, data, start=begun)
+    beside = certify(Problem(network, data).at(params), Basin(start=begun))
     assert made(beside).claims["t"] < 1e-3 * made(beside).claims["d"]
     start = verify(made(beside).save(tmp_path / "start"))
     assert start.answer == "proved", start.reason
@@ -193,14 +194,14 @@ def test_equal_rows_count(tmp_path):
     x, y = sphere(4, 12, 0), signs(4, 0)
     data = Dataset(np.concatenate([x, x[:2]]), np.concatenate([y, [-y[0], y[1]]]), "binary")
     params = polish(network, network.init(0), x, np.concatenate([[0.0], y[1:]])).params
-    found = certify_basin(network, params, data)
+    found = certify(Problem(network, data).at(params), Basin())
     verdict = verify(made(found).save(tmp_path / "basin"))
     assert verdict.answer == "proved", verdict.reason
     assert "the least loss that any function of the inputs has" in verdict.statement
     begun = params | {"W1": params["W1"] + 1e-3}
     close = nearest(network, begun, x, np.concatenate([[0.0], y[1:]]))
     assert close is not None
-    start = certify_basin(network, close.params, data, start=begun)
+    start = certify(Problem(network, data).at(close.params), Basin(start=begun))
     assert verify(made(start).save(tmp_path / "start")).answer == "proved"
 
 
@@ -220,9 +221,10 @@ def lie(claims, name, factor):
 def test_lies_are_refused(problem, from_start, tmp_path, stored):
     if stored:
         network, begun, near, data = from_start
-        found, lies = certify_basin(network, near.params, data, start=begun, share=0.5), {"t": 1e-6, "d": 0.999}
+        found = certify(Problem(network, data).at(near.params), Basin(start=begun, share=0.5))
+        lies = {"t": 1e-6, "d": 0.999}
     else:
-        found, lies = certify_basin(*problem), {}
+        found, lies = certify(point(*problem), Basin()), {}
     document, arrays = parts(made(found).save(tmp_path / "true"))
     for name, factor in (LIES | lies).items():
         wrong = document | {"claims": lie(document["claims"], name, factor)}
@@ -244,26 +246,26 @@ def test_lies_are_refused(problem, from_start, tmp_path, stored):
 
 def test_obstacles(problem, from_start):
     network, params, data = problem
-    far = certify_basin(network, network.init(0), data)
+    far = certify(Problem(network, data).at(network.init(0)), Basin())
     assert blocked(far).quantity == "ratio"
     assert "polish" in str(far.obstacle)
-    large = certify_basin(network, params, data, step_size=100.0)
+    large = certify(Problem(network, data).at(params), Basin(step_size=100.0))
     assert blocked(large).quantity == "step size"
     assert not large.passed
-    away = certify_basin(network, params, data, distance=5.0)
+    away = certify(Problem(network, data).at(params), Basin(distance=5.0))
     assert blocked(away).quantity == "distance"
     assert blocked(away).value > 0.25
     narrow = FullyConnected(input_dim=12, width=2, depth=1, trained=("output",))
-    assert blocked(certify_basin(narrow, narrow.init(0), data)).quantity == "parameters"
+    assert blocked(certify(Problem(narrow, data).at(narrow.init(0)), Basin())).quantity == "parameters"
     network, begun, found, data = from_start
     along = {name: weight + 0.5 * (name == "W1") for name, weight in begun.items()}
-    assert certify_basin(network, found.params, data, start=along, share=0.5).certificate is None
+    assert certify(Problem(network, data).at(found.params), Basin(start=along, share=0.5)).certificate is None
     with pytest.raises(InputError, match="leave `distance` out"):
-        certify_basin(network, found.params, data, start=begun, distance=1.0)
+        certify(Problem(network, data).at(found.params), Basin(distance=1.0, start=begun))
     with pytest.raises(InputError, match="not trained"):
-        certify_basin(network, found.params, data, start=begun | {"a": 2 * begun["a"]})
+        certify(Problem(network, data).at(found.params), Basin(start=begun | {"a": 2 * begun["a"]}))
     with pytest.raises(InputError, match="between 0 and 2"):
-        certify_basin(network, found.params, data, share=2.0)
+        certify(Problem(network, data).at(found.params), Basin(share=2.0))
 
 
 def test_a_witness_needs_no_small_residual(from_start):
@@ -276,8 +278,8 @@ def test_a_witness_needs_no_small_residual(from_start):
     start = doubled(wide)
     fit = nearest(wide, start, close.x, close.y)
     assert fit is not None
-    assert not certify(wide, start, close).passed
-    assert certify_basin(wide, fit.params, close, start=start, share=0.1).passed
+    assert not certify(Problem(wide, close).at(start)).passed
+    assert certify(Problem(wide, close).at(fit.params), Basin(start=start, share=0.1)).passed
     needed = width_needed(wide, close, smallest=512, largest=512, tolerance=1)
     assert needed.theorems == ("basin",)
     assert needed.tried[-1].theorem == "basin"

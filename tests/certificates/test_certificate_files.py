@@ -9,8 +9,8 @@ import pytest
 from tests.cases import OWN
 from tests.certificates.making import at, dataset, problem
 from tests.certificates.rewriting import flip, parts, put
+from wideproof.certificates import Problem, certify
 from wideproof.certificates.certificate import ARRAYS, DOCUMENT, FORMAT, Certificate, canonical, load_certificate
-from wideproof.certificates.certifying import certify
 from wideproof.errors import InputError
 from wideproof.networks import ConvResidual, DeepReLU, ElmanRNN, FullyConnected, get_activation
 from wideproof_verify import verify
@@ -33,7 +33,9 @@ def made(network) -> Certificate:
         y[:, 1:] = fits.reshape(y[:, 1:].shape) + 1e-7 * noise[:, 1:]
     else:
         y = fits.reshape(y.shape) + 1e-7 * noise
-    found = certify(network, params, dataset(network, x, y), about={"anchor": "a start", "seed": 1}).certificate
+    found = certify(
+        Problem(network, dataset(network, x, y)).at(params), about={"anchor": "a start", "seed": 1}
+    ).certificate
     assert found is not None
     return found
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from tests.certificates.making import Reference, at, dataset, fitted, signs, sphere
-from wideproof.certificates.certifying import certify
+from wideproof.certificates import Descent, Problem, certify
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.widths import doubled
 from wideproof.data import Dataset
@@ -53,10 +53,10 @@ def test_before_training(share):
     network = FullyConnected(d, width, 1, trained=("hidden",))
     data = Dataset(sphere(n, d, 3), signs(n, 3), "binary")
     start = doubled(network, seed=1)
-    found = certify(network, start, data).descent
+    found = certify(Problem(network, data).at(start)).descent
     assert found is not None
     assert 0.2 < found.h < 0.5
-    found = certify(network, start, data, step_size=share * found.eta).descent
+    found = certify(Problem(network, data).at(start), Descent(step_size=share * found.eta)).descent
     assert found is not None
     a, scale = start["a"], math.sqrt(network.activation.c_sigma / width)
 
@@ -75,7 +75,7 @@ def test_the_step_count_is_kept():
     network = FullyConnected(40, 120, 1, trained=("hidden",))
     data = Dataset(sphere(4, 40, 1), signs(4, 1), "binary")
     start = doubled(network, seed=0)
-    found = certify(network, start, data, target_loss=1e-4).descent
+    found = certify(Problem(network, data).at(start), Descent(target_loss=1e-4)).descent
     assert found is not None
     ref = Reference(network, start, data.x)
     theta = ref.theta
@@ -99,7 +99,7 @@ def test_after_training(network, sharp):
     rho = 0.4 * anchor.s**2 / lipschitz(anchor, 0.0).value
     rho *= 0.4 / (lipschitz(anchor, 2 * rho / anchor.s).value * rho / anchor.s**2)
     y = data.y + rho * towards / np.linalg.norm(towards)
-    attempt = certify(network, params, dataset(network, data.x, y), sharp=sharp)
+    attempt = certify(Problem(network, dataset(network, data.x, y)).at(params), sharp=sharp)
     found = attempt.descent
     assert found is not None, str(attempt)
     assert found.h > 0.2
@@ -115,7 +115,7 @@ def test_after_training_inside_a_relu_pattern():
     rng = np.random.default_rng(0)
     towards = rng.standard_normal(4)
     y = data.y + 1e-6 * towards / np.linalg.norm(towards)
-    found = certify(network, params, dataset(network, data.x, y)).descent
+    found = certify(Problem(network, dataset(network, data.x, y)).at(params)).descent
     assert found is not None
     ref = Reference(network, params, data.x)
     steps, path = follow(found, ref.both, ref.theta, y, least_eigenvalue, 20, 1e-12)
@@ -128,7 +128,7 @@ def test_a_wrong_rate_is_caught():
     network = FullyConnected(40, 120, 1, trained=("hidden",))
     data = Dataset(sphere(4, 40, 1), signs(4, 1), "binary")
     start = doubled(network, seed=0)
-    found = certify(network, start, data).descent
+    found = certify(Problem(network, data).at(start)).descent
     assert found is not None
     ref = Reference(network, start, data.x)
     fast = dataclasses.replace(found, rate=min(0.99, 6 * found.rate))

@@ -24,7 +24,7 @@ from wideproof.certificates.enclosure import (
     smallest_eigenvalue,
     spectral_norm,
 )
-from wideproof.networks.activations import ACTIVATIONS, RELU_CLOSED, get_activation
+from wideproof.networks.activations import ACTIVATIONS, PARTS, RELU_CLOSED, get_activation
 from wideproof.networks.twins import PROVED
 
 BITS = 200
@@ -174,6 +174,12 @@ def gelu(z):
     return z * cdf, cdf + z * (-z * z / 2).exp() / (2 * arb.pi()).sqrt()
 
 
+def gelu_tanh(z):
+    c, w = (8 / arb.pi()).sqrt(), arb("0.044715")
+    s, t = sigmoid(c * (z + w * z**3)), sigmoid(-c * (z + w * z**3))
+    return z * s, s + z * s * t * c * (1 + 3 * w * z * z)
+
+
 EXACT = {
     "softplus": lambda z: (z.exp().log1p(), sigmoid(z)),
     "sigmoid": lambda z: (sigmoid(z), sigmoid(z) * sigmoid(-z)),
@@ -186,6 +192,8 @@ EXACT = {
     "elu": lambda z: (z, arb(1)) if z > 0 else (z.expm1(), z.exp()),
     "softsign": lambda z: (z / (1 + abs(z)), 1 / (1 + abs(z)) ** 2),
     "mish": mish,
+    "gelu_tanh": gelu_tanh,
+    "ramp": lambda z: (z, arb(1)) if z > 1 else (arb(0), arb(0)) if z < -1 else ((z + 1) ** 2 / 4, (z + 1) / 2),
     "identity": lambda z: (z, arb(1)),
     "relu": lambda z: (z, arb(1)) if z > 0 else (arb(0), arb(0)),
 }
@@ -197,7 +205,7 @@ GRID = np.unique(np.concatenate([
 
 
 def test_every_activation_is_here():
-    assert EXACT.keys() == ACTIVATIONS.keys() == PROVED.keys() - {RELU_CLOSED.name}
+    assert EXACT.keys() == {*ACTIVATIONS, *PARTS} == PROVED.keys() - {RELU_CLOSED.name}
     assert all(activation.known is PROVED[name] for name, activation in ACTIVATIONS.items())
     assert RELU_CLOSED.known is PROVED["relu"]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.certificates.making import at, dataset, fitted, problem, signs, sphere, start
+from wideproof.certificates import Descent, Problem, certify
 from wideproof.certificates.attempt import Obstacle
-from wideproof.certificates.certifying import certify
 from wideproof.certificates.polishing import polish
 from wideproof.data import Dataset, SequenceDataset
 from wideproof.errors import InputError
@@ -35,9 +35,9 @@ def test_near_duplicates_with_opposite_labels(gap, level):
     network = FullyConnected(5, 64, 2)
     data = Dataset(x, np.array([1.0, -1, 1, -1, 1, -1]), "binary")
     params = start(network, np.random.default_rng(0))
-    refused(certify(network, params, data, level=level), "ratio", "eigenvalue")
+    refused(certify(Problem(network, data).at(params), level=level), "ratio", "eigenvalue")
     near = polish(network, params, x, data.y, steps=8)
-    attempt = certify(network, near.params, data, level=level)
+    attempt = certify(Problem(network, data).at(near.params), level=level)
     if attempt.passed:  # only where the two really are fitted
         outputs = at(network, near.params, x, data.y).errors.mid.ravel() + data.y
         assert np.abs(outputs - data.y).max() < 1e-2
@@ -51,7 +51,7 @@ def test_near_duplicates_are_named():
     x[4] = x[2] * (1 + 1e-13)
     network = FullyConnected(5, 64, 1)
     data = Dataset(x, signs(6, 0), "binary")
-    obstacle = refused(certify(network, start(network, np.random.default_rng(0)), data), "eigenvalue")
+    obstacle = refused(certify(Problem(network, data).at(start(network, np.random.default_rng(0)))), "eigenvalue")
     assert "2" in obstacle.reason
     assert "4" in obstacle.reason
 
@@ -65,7 +65,7 @@ def test_contradictory_labels_are_certified_to_be_impossible(tmp_path, outputs):
     if outputs == 1:
         y[3] = -y[1]
     data = Dataset(x, y, "binary" if outputs == 1 else "multiclass")
-    attempt = certify(network, start(network, np.random.default_rng(0)), data, require_zero=True)
+    attempt = certify(Problem(network, data).at(start(network, np.random.default_rng(0))), Descent(require_zero=True))
     obstacle = refused(attempt, "contradiction")
     assert "1 and 3" in obstacle.reason
     assert attempt.certificate is not None
@@ -80,7 +80,7 @@ def test_agreeing_duplicates_are_not_contradictory():
     x[3] = x[1]
     network = FullyConnected(4, 64, 1)
     data = Dataset(x, np.array([1.0, -1, 1, -1, 1]), "binary")
-    attempt = certify(network, start(network, np.random.default_rng(0)), data, require_zero=True)
+    attempt = certify(Problem(network, data).at(start(network, np.random.default_rng(0))), Descent(require_zero=True))
     refused(attempt, "ratio")  # far from fitting, but not impossible: they count as one example
     assert attempt.anchor is not None
     assert attempt.anchor.n == 4
@@ -93,7 +93,7 @@ def test_sequences_that_disagree_on_a_shared_prefix():
     y = rng.standard_normal((3, 3, 1))
     network = ElmanRNN(4, 24, 3)
     params = start(network, rng)
-    obstacle = refused(certify(network, params, SequenceDataset(x, y, "regression")), "contradiction")
+    obstacle = refused(certify(Problem(network, SequenceDataset(x, y, "regression")).at(params)), "contradiction")
     assert "0 and 2" in obstacle.reason
 
 
@@ -102,7 +102,7 @@ def test_more_outputs_than_parameters():
     x = sphere(9, 2, 0)
     params = start(network, np.random.default_rng(0))
     data = Dataset(x, at(network, params, x, np.zeros(9)).errors.mid.ravel(), "regression")
-    obstacle = refused(certify(network, params, data), "parameters")
+    obstacle = refused(certify(Problem(network, data).at(params)), "parameters")
     assert (obstacle.value, obstacle.needed) == (6, 9)
     assert "9 outputs" in obstacle.reason
 
@@ -114,7 +114,7 @@ def test_as_many_parameters_as_outputs_but_dependent_ones():
     params["W1"][1] = params["W1"][0]  # two equal units
     params["a"][1] = params["a"][0]
     data = Dataset(x, np.arange(6.0), "regression")
-    refused(certify(network, params, data), "eigenvalue")
+    refused(certify(Problem(network, data).at(params)), "eigenvalue")
 
 
 def test_weights_trained_in_single_precision():
@@ -122,7 +122,7 @@ def test_weights_trained_in_single_precision():
     network = FullyConnected(5, 64, 1)
     params, data = fitted(network, n=4)
     rounded = {name: weight.astype(np.float32) for name, weight in params.items()}
-    attempt = certify(network, rounded, data)
+    attempt = certify(Problem(network, data).at(rounded))
     truth = at(network, {k: v.astype(np.float64) for k, v in rounded.items()}, data.x, data.y)
     assert attempt.passed
     assert attempt.descent is not None
@@ -135,7 +135,7 @@ def test_a_residual_that_is_too_large_says_what_would_do():
     network = FullyConnected(5, 32, 2)
     params, x, _ = problem(network, n=6)
     data = Dataset(x, signs(6, 0), "binary")
-    attempt = certify(network, params, data)
+    attempt = certify(Problem(network, data).at(params))
     obstacle = refused(attempt, "ratio")
     assert obstacle.needed == 0.5
     assert obstacle.value == pytest.approx(attempt.h)
@@ -147,10 +147,10 @@ def test_a_residual_that_is_too_large_says_what_would_do():
 def test_a_step_size_above_every_certified_one(factor):
     network = FullyConnected(5, 64, 1)
     params, data = fitted(network, n=4)
-    found = certify(network, params, data).descent
+    found = certify(Problem(network, data).at(params)).descent
     assert found is not None
-    refused(certify(network, params, data, step_size=factor * found.eta), "step size")
-    smaller = certify(network, params, data, step_size=0.5 * found.eta).descent
+    refused(certify(Problem(network, data).at(params), Descent(step_size=factor * found.eta)), "step size")
+    smaller = certify(Problem(network, data).at(params), Descent(step_size=0.5 * found.eta)).descent
     assert smaller is not None
     assert smaller.eta == 0.5 * found.eta
 
@@ -165,7 +165,7 @@ def test_numbers_that_are_not_finite_are_never_certified(network, level, bad):
         broken[name].flat[1] = bad
         with np.errstate(all="ignore"):
             try:
-                attempt = certify(network, broken, dataset(network, x, y), level=level)
+                attempt = certify(Problem(network, dataset(network, x, y)).at(broken), level=level)
             except (InputError, ValueError, FloatingPointError, np.linalg.LinAlgError):
                 continue
         assert not attempt.passed
@@ -177,7 +177,7 @@ def test_only_a_verifier_says_proved():
     network = FullyConnected(5, 64, 1)
     params, x, y = problem(network, n=3)
     with pytest.raises(InputError, match="only a verifier"):
-        certify(network, params, dataset(network, x, y), level="proved")  # pyright: ignore[reportArgumentType]
+        certify(Problem(network, dataset(network, x, y)).at(params), level="proved")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -188,7 +188,7 @@ def test_every_certificate_of_a_random_problem_is_verified(tmp_path, seed):
     params, x, noise = problem(network, n=3, seed=seed)
     y = at(network, params, x, np.zeros(3), level="float64").errors.mid.ravel()
     y = y + float(10 ** rng.uniform(-9, -3)) * noise
-    attempt = certify(network, params, dataset(network, x, y), sharp=bool(seed % 2))
+    attempt = certify(Problem(network, dataset(network, x, y)).at(params), sharp=bool(seed % 2))
     if attempt.certificate is not None:
         assert verify(attempt.certificate.save(tmp_path / "one")).answer == "proved"
     else:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.certificates.making import dataset, signs, sphere
 from tests.certificates.rewriting import parts, put
+from wideproof.certificates import Descent, Problem, certify
 from wideproof.certificates.anchor import measure
-from wideproof.certificates.certifying import certify
 from wideproof.certificates.jumps import Jumps, has_jumps
 from wideproof.certificates.squared_loss import descent
 from wideproof.certificates.staircase import Staircase
@@ -63,7 +63,7 @@ def trained(width=256, n=12, seed=0, steps=80, share=0.9, d=12):
 @pytest.fixture(scope="module")
 def passing(tmp_path_factory):
     network, params, data, eta = trained()
-    attempt = certify(network, params, data, step_size=eta)
+    attempt = certify(Problem(network, data).at(params), Descent(step_size=eta))
     assert attempt.certificate is not None, str(attempt)
     return attempt, attempt.certificate.save(tmp_path_factory.mktemp("jumps") / "certificate")
 
@@ -180,7 +180,7 @@ def test_several_outputs_biases_and_repeated_rows(rng, tmp_path):
     data = dataset(network, x[[0, 1, 2, 3, 4, 1, 2]], np.zeros((7, 2)))
     y = np.asarray(network(params, data.x), np.float64) + 1e-3 * rng.standard_normal((7, 2))
     y[5] = y[1]
-    attempt = certify(network, params, dataset(network, data.x, y))
+    attempt = certify(Problem(network, dataset(network, data.x, y)).at(params))
     assert attempt.certificate is not None, str(attempt)
     claims = attempt.certificate.claims
     assert claims["jump"] > 0
@@ -231,7 +231,7 @@ def test_other_networks_have_no_such_claim(tmp_path):
         x = sphere(2, 4, 0)
         params = {name: np.asarray(weight) for name, weight in network.init(0).items()}
         y = np.asarray(network(params, x), np.float64) + 1e-9
-        attempt = certify(network, params, dataset(network, x, y))
+        attempt = certify(Problem(network, dataset(network, x, y)).at(params))
         assert attempt.certificate is not None
         folder = attempt.certificate.save(tmp_path / f"{type(network).__name__}-{network.depth}-{len(network.trained)}")
         document, arrays = parts(folder)
@@ -245,7 +245,7 @@ def test_other_networks_have_no_such_claim(tmp_path):
 
 def test_too_many_open_pairs_are_an_obstacle_that_says_so():
     network, params, data, eta = trained(width=24, steps=120)
-    attempt = certify(network, params, data, step_size=eta)
+    attempt = certify(Problem(network, data).at(params), Descent(step_size=eta))
     assert not attempt.passed
     assert attempt.certificate is None
     assert attempt.obstacle is not None
@@ -256,6 +256,6 @@ def test_too_many_open_pairs_are_an_obstacle_that_says_so():
 
 def test_a_residual_that_is_too_large_is_one_too():
     network, params, data, _ = trained(steps=3)
-    attempt = certify(network, params, data)
+    attempt = certify(Problem(network, data).at(params))
     assert attempt.obstacle is not None
     assert attempt.obstacle.quantity == "kink"

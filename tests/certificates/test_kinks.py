@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.certificates.making import Reference, at, dataset, fitted, problem
+from wideproof.certificates import Problem, certify
 from wideproof.certificates.anchor import run
-from wideproof.certificates.certifying import certify
 from wideproof.certificates.lipschitz import closest_to_a_kink, kink_radius, sign_slack
 from wideproof.networks import DeepReLU, DeepRNN, ElmanRNN, FullyConnected, ResidualReLU, get_activation
 
@@ -109,7 +109,7 @@ def planted(unit, example, depth=2):
 @pytest.mark.parametrize(("unit", "example"), [(3, 0), (20, 2)])
 def test_a_zero_is_refused_with_its_place(unit, example):
     network, params, data = planted(unit, example)
-    attempt = certify(network, params, data)
+    attempt = certify(Problem(network, data).at(params))
     assert not attempt.passed
     assert attempt.certificate is None
     assert attempt.obstacle is not None
@@ -123,7 +123,7 @@ def test_without_the_zero_it_passes():
     network, params, data = planted(3, 0)
     params["W1"][1, 3] = 0.05
     y = np.asarray(network(params, data.x)) + 1e-9
-    assert certify(network, params, dataset(network, data.x, y)).passed
+    assert certify(Problem(network, dataset(network, data.x, y)).at(params)).passed
 
 
 def test_a_unit_that_cannot_move_may_be_zero():
@@ -145,9 +145,11 @@ def test_a_radius_beyond_the_nearest_kink_is_an_obstacle():
     anchor = at(network, params, data.x, data.y)
     rho = 50 * kink_radius(anchor) * anchor.s
     y = data.y + rho / 2
-    attempt = certify(network, params, dataset(network, data.x, y))
+    attempt = certify(Problem(network, dataset(network, data.x, y)).at(params))
     assert not attempt.passed
     assert attempt.obstacle is not None
     assert attempt.obstacle.quantity in ("kink", "ratio")
-    smaller = certify(network, params, dataset(network, data.x, data.y + 0.2 * kink_radius(anchor) * anchor.s / 2))
+    smaller = certify(
+        Problem(network, dataset(network, data.x, data.y + 0.2 * kink_radius(anchor) * anchor.s / 2)).at(params)
+    )
     assert smaller.passed

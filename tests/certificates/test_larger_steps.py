@@ -11,7 +11,7 @@ import pytest
 from tests.certificates.making import Reference, quadratic_maps, residuals, signs, sphere
 from tests.certificates.rewriting import parts, put
 from tests.certificates.test_certified_runs import follow, least_eigenvalue
-from wideproof.certificates.certifying import certify
+from wideproof.certificates import Descent, Problem, certify
 from wideproof.certificates.squared_loss import descent, find_descent, kappa
 from wideproof.certificates.staircase import Staircase, climb
 from wideproof.certificates.widths import doubled
@@ -149,9 +149,9 @@ def problem():
 def test_a_network_at_a_larger_step(problem):
     """Inside the radius and below the proven rate at every step; and the rate is faster than that at 1/b²."""
     network, start, data = problem
-    safe = certify(network, start, data).descent
+    safe = certify(Problem(network, data).at(start)).descent
     assert safe is not None
-    found = certify(network, start, data, step_size=1.5 * safe.eta).descent
+    found = certify(Problem(network, data).at(start), Descent(step_size=1.5 * safe.eta)).descent
     assert found is not None
     assert 0.7 < found.kappa < 0.95
     assert found.radius > safe.radius
@@ -165,10 +165,12 @@ def test_a_network_at_a_larger_step(problem):
 @pytest.mark.parametrize("factor", [1.01, 1.3, 1.6])
 def test_prover_and_verifier_agree(tmp_path, problem, factor):
     network, start, data = problem
-    safe = certify(network, start, data)
+    safe = certify(Problem(network, data).at(start))
     assert safe.certificate is not None
     assert "kappa" not in safe.certificate.claims
-    made = certify(network, start, data, step_size=factor * safe.certificate.claims["eta"]).certificate
+    made = certify(
+        Problem(network, data).at(start), Descent(step_size=factor * safe.certificate.claims["eta"])
+    ).certificate
     assert made is not None
     assert 0 < made.claims["kappa"] < 1
     verdict = verify(made.save(tmp_path / "one"))
@@ -193,9 +195,9 @@ LIES = {  # what is claimed instead, and the inequality that fails
 @pytest.mark.parametrize("lie", LIES)
 def test_planted_violations_are_named(tmp_path, problem, lie):
     network, start, data = problem
-    safe = certify(network, start, data).descent
+    safe = certify(Problem(network, data).at(start)).descent
     assert safe is not None
-    made = certify(network, start, data, step_size=1.5 * safe.eta).certificate
+    made = certify(Problem(network, data).at(start), Descent(step_size=1.5 * safe.eta)).certificate
     assert made is not None
     document, arrays = parts(made.save(tmp_path / "true"))
     false = copy.deepcopy(document)
@@ -208,18 +210,20 @@ def test_planted_violations_are_named(tmp_path, problem, lie):
 
 def test_outside_the_interval_nothing_is_certified(problem):
     network, start, data = problem
-    safe = certify(network, start, data).descent
+    safe = certify(Problem(network, data).at(start)).descent
     assert safe is not None
     end = 2 / (safe.b**2 + safe.s**2)
     for step_size in (end, 1.001 * end, 100 * end):
-        attempt = certify(network, start, data, step_size=step_size)
+        attempt = certify(Problem(network, data).at(start), Descent(step_size=step_size))
         assert not attempt.passed
         assert attempt.obstacle is not None
         assert attempt.obstacle.quantity == "step size"
         assert attempt.obstacle.needed == safe.eta
         assert "must be below 2/(b² + s²)" in attempt.obstacle.reason
-    near = certify(network, start, data, step_size=0.999 * end).obstacle  # inside, but almost nothing of s is left
+    near = certify(
+        Problem(network, data).at(start), Descent(step_size=0.999 * end)
+    ).obstacle  # inside, but almost nothing of s is left
     assert near is not None
     assert "leaves too little of s" in near.reason
     with pytest.raises(InputError, match="positive number"):
-        certify(network, start, data, step_size=-1.0)
+        certify(Problem(network, data).at(start), Descent(step_size=-1.0))

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from tests.certificates.making import at, signs, sphere, start
-from wideproof.certificates import classify
-from wideproof.certificates.classify import certify_classifier
+from tests.certificates.making import at, concluded, signs, sphere, start
+from wideproof.certificates import Logistic, Problem, certify
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.logistic_loss import _psi, least_loss, logistic_descent, loss_integrals, slopes
 from wideproof.certificates.polishing import polish
+from wideproof.certificates.theorems import logistic
 from wideproof.certificates.widths import doubled
 from wideproof.data import Dataset, load
 from wideproof.errors import InputError
@@ -99,7 +99,7 @@ def course(network, data, params, eta, steps):
 @pytest.mark.parametrize(("n", "width", "target"), [(4, 1000, 0.3), (6, 4000, 0.3)])
 def test_the_path_theorem_on_a_run(n, width, target):
     network, data, params = start_of(n, 40, width)
-    found = certify_classifier(network, params, data, target_loss=target).descent
+    found = concluded(certify(Problem(network, data).at(params), Logistic(target))).descent
     assert found is not None
     assert found.loss == pytest.approx(math.log(2), rel=1e-9)
     losses, paths, _ = course(network, data, params, found.eta, found.steps)
@@ -115,7 +115,7 @@ def test_the_claims_satisfy_the_theorem(rng):
     """Every inequality of Theorem 3, from the claimed numbers alone."""
     network, data, params = start_of(4, 40, 1000)
     anchor = at(network, params, data.x, data.y)
-    f = certify_classifier(network, params, data, target_loss=0.3).descent
+    f = concluded(certify(Problem(network, data).at(params), Logistic(0.3))).descent
     assert f is not None
     n, (inner, outer), (first, last) = f.n, f.staircase.radii, f.staircase.constants
     assert inner == f.inner < outer
@@ -178,11 +178,13 @@ CASES = [  # n, width, seed, room, step size, steps before
 @pytest.mark.parametrize(("n", "width", "seed", "room", "eta", "before"), CASES)
 def test_the_theorem_holds_for_every_start_within_the_distance(monkeypatch, rng, n, width, seed, room, eta, before):
     """Loss at the start, monotone fall, steps and path from hostile starts, with small losses too."""
-    monkeypatch.setattr(classify, "NEARBY", math.inf)
+    monkeypatch.setattr(logistic, "NEARBY", math.inf)
     network, data, params = start_of(n, 40, width, seed)
     losses, _, w = course(network, data, params, 10.0, before)
     params = {**params, "W1": w if before else params["W1"]}
-    f = certify_classifier(network, params, data, target_loss=0.85 * losses[-1], room=room, step_size=eta).descent
+    f = concluded(
+        certify(Problem(network, data).at(params), Logistic(0.85 * losses[-1], room=room, step_size=eta))
+    ).descent
     assert f is not None
     most = f.loss + (f.S + f.s) * f.distance / math.sqrt(n)
     assert f.distance < f.inner
@@ -215,13 +217,14 @@ def test_the_room_for_a_distance_is_counted():
 def test_a_given_step_size_is_certified(tmp_path, eta):
     """Up to 2/β; c is what the step size leaves."""
     network, data, params = start_of(4, 10, 400)
-    found = certify_classifier(network, params, data, target_loss=0.65, step_size=eta)
+    found = certify(Problem(network, data).at(params), Logistic(0.65, step_size=eta))
     assert found.certificate is not None
     assert found.certificate.claims["eta"] == eta
     assert verify(found.certificate.save(tmp_path / "path")).answer == "proved"
+    assert found.anchor is not None
     most = 8 * 4 / found.anchor.S**2  # the loss is log 2, so 1/4 bounds the second derivative
     assert eta < most
-    assert certify_classifier(network, params, data, target_loss=0.65, step_size=most).descent is None
+    assert concluded(certify(Problem(network, data).at(params), Logistic(0.65, step_size=most))).descent is None
 
 
 @pytest.fixture(scope="module")
@@ -234,17 +237,17 @@ def fit():
 
 def test_a_fit_is_certified_and_verified(tmp_path, fit):
     network, params, data = fit
-    found = certify_classifier(network, params, data, target_loss=0.9)
+    found = certify(Problem(network, data).at(params), Logistic(0.9))
     assert found.certificate is not None
     assert found.certificate.theorem == "fit"
-    assert 0.999 < found.margin <= 1.0 + 1e-9
-    assert found.loss == pytest.approx(math.log1p(math.exp(-1)), rel=1e-9)
+    assert 0.999 < concluded(found).margin <= 1.0 + 1e-9
+    assert concluded(found).loss == pytest.approx(math.log1p(math.exp(-1)), rel=1e-9)
     assert verify(found.certificate.save(tmp_path / "fit")).answer == "proved"
 
 
 def test_a_fit_claimed_too_well_is_not_proved(tmp_path, fit):
     network, params, data = fit
-    found = certify_classifier(network, params, data, target_loss=0.9).certificate
+    found = certify(Problem(network, data).at(params), Logistic(0.9)).certificate
     assert found is not None
     for name, factor in (("margin", 1 + 1e-9), ("loss", 1 - 1e-9)):
         better = dataclasses.replace(found, claims={**found.claims, name: found.claims[name] * factor})
@@ -255,17 +258,17 @@ def test_a_wrong_side_is_an_obstacle(fit):
     network, params, data = fit
     y = data.y.copy()
     y[3] = -y[3]
-    found = certify_classifier(network, params, Dataset(data.x, y, "binary"), target_loss=5.0)
+    found = certify(Problem(network, Dataset(data.x, y, "binary")).at(params), Logistic(5.0))
     assert found.certificate is None
     assert found.obstacle is not None
     assert found.obstacle.quantity == "margin"
-    assert found.margin == pytest.approx(-1, rel=1e-6)
+    assert concluded(found).margin == pytest.approx(-1, rel=1e-6)
 
 
 @pytest.mark.parametrize("sharp", [False, True])
 def test_a_path_is_certified_and_verified(tmp_path, sharp):
     network, data, params = start_of(4, 10, 400)
-    found = certify_classifier(network, params, data, target_loss=0.65, sharp=sharp)
+    found = certify(Problem(network, data).at(params), Logistic(0.65), sharp=sharp)
     assert found.certificate is not None
     assert found.certificate.theorem == "logistic"
     assert verify(found.certificate.save(tmp_path / "path")).answer == "proved"
@@ -276,9 +279,9 @@ def test_several_classes_have_a_margin_and_no_loss(tmp_path):
     x = sphere(4, 5, 0)
     y = 2 * np.eye(3)[[0, 1, 2, 0]] - 1
     params = polish(network, start(network, np.random.default_rng(0)), x, y).params
-    found = certify_classifier(network, params, Dataset(x, y, "multiclass"))
-    assert found.margin == pytest.approx(2, rel=1e-6)
-    assert math.isnan(found.loss)
+    found = certify(Problem(network, Dataset(x, y, "multiclass")).at(params), Logistic())
+    assert concluded(found).margin == pytest.approx(2, rel=1e-6)
+    assert math.isnan(concluded(found).loss)
     assert found.certificate is not None
     assert verify(found.certificate.save(tmp_path / "classes")).answer == "proved"
 
@@ -287,7 +290,7 @@ def test_sequences_and_regression_are_turned_away():
     network = FullyConnected(5, 8, 1)
     data = Dataset(sphere(4, 5, 0), np.arange(4.0), "regression")
     with pytest.raises(InputError, match="needs labels"):
-        certify_classifier(network, network.init(0), data)
+        certify(Problem(network, data).at(network.init(0)), Logistic())
     recurrent, data = ElmanRNN(4, 8, 3), load("sequences:n=6,length=3,features=4,separation=0.3")
     with pytest.raises(InputError, match="one answer"):
-        certify_classifier(recurrent, recurrent.init(0), data)
+        certify(Problem(recurrent, data).at(recurrent.init(0)), Logistic())

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from wideproof.certificates import anchor, devices, many, memory
-from wideproof.certificates.certifying import certify
+from wideproof.certificates import Problem, anchor, certify, devices, many, memory
 from wideproof.certificates.enclosure import Ball, gamma
 from wideproof.certificates.passes import run
 from wideproof.certificates.polishing import polish
@@ -160,16 +159,16 @@ def problem(n=30, outputs=1, width=24):
 def test_claims_are_those_of_few_rows_or_a_little_less(monkeypatch, place, outputs):
     network, data = problem(outputs=outputs)
     near = polish(network, network.init(0), data.x[np.arange(30) != 4], data.y[np.arange(30) != 4]).params
-    few = certify(network, near, data)
+    few = certify(Problem(network, data).at(near))
     monkeypatch.setattr(anchor, "DENSE", 20)
-    rows = certify(network, near, data)
+    rows = certify(Problem(network, data).at(near))
     assert few.passed, few.obstacle
     assert rows.passed, rows.obstacle
     assert (few.anchor.many, rows.anchor.many) == (False, True)
     assert few.anchor.s * (1 - 1e-4) < rows.anchor.s <= few.anchor.s * (1 + 1e-7)
     assert few.anchor.S * (1 - 1e-6) < rows.anchor.S < few.anchor.S * (1 + 1e-4)
     assert "D" not in rows.certificate.claims
-    plain = certify(network, near, data, level="float64").anchor
+    plain = certify(Problem(network, data).at(near), level="float64").anchor
     assert np.isclose(plain.s, few.anchor.s, rtol=1e-4)
 
 
@@ -189,7 +188,7 @@ def test_memory_that_is_not_there_is_said_before(monkeypatch):
     monkeypatch.setattr(anchor, "DENSE", 20)
     monkeypatch.setattr(memory, "free_memory", lambda: 1e5)
     with pytest.raises(InputError, match=r"needs 0.0 GiB, and 0.0 GiB are free: take at most \d+ examples"):
-        certify(network, network.init(0), data)
+        certify(Problem(network, data).at(network.init(0)))
 
 
 def test_memory_grows_with_the_square_of_the_rows():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tests.certificates.making import TINY as NETWORKS
-from tests.certificates.making import Reference, fitted, quadratic_maps, residuals, signs, sphere
+from tests.certificates.making import Reference, fitted, point, quadratic_maps, residuals, signs, sphere
 from tests.certificates.rewriting import parts, put
 from tests.certificates.test_basins import blocked, ground, made
-from wideproof.certificates import certify, certify_momentum, polish
-from wideproof.certificates.inertia import find_inertia, inertia
+from wideproof.certificates import Momentum, Problem, certify, polish
+from wideproof.certificates.theorems.momentum import inertia
 from wideproof.data import Dataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
@@ -29,9 +29,9 @@ def test_all_conclusions_on_quadratic_maps(rng, beta, share):
         while claims is None:
             h *= 0.98
             at = ground(s[k], largest[k], h * constant[k], residual=rho[k])
-            claims = find_inertia(at, beta, None, 1e-12)
+            claims = Momentum(beta)._find(at, None)
             if claims is not None and share < 1:
-                claims = find_inertia(at, beta, share * claims["eta"], 1e-12)
+                claims = Momentum(beta)._find(at, share * claims["eta"])
         drag = claims["momentum"] + claims["sigma"] * np.sqrt(beta * claims["eta"])
         found.append((h, claims["eta"], claims["rate"], claims["radii"][0], 1 + drag / (1 - claims["rate"])))
     h, eta, rate, radius, swell = np.array(found).T
@@ -84,7 +84,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def certified(problem):
-    return made(certify_momentum(*problem[:3], momentum=0.9))
+    return made(certify(point(*problem[:3]), Momentum(0.9)))
 
 
 def test_a_run_keeps_to_its_certificate(problem, certified, tmp_path):
@@ -130,21 +130,21 @@ def test_lies_are_refused(certified, tmp_path):
 
 def test_obstacles(problem):
     network, params, data, _ = problem
-    far = certify_momentum(network, network.init(0), data)
+    far = certify(Problem(network, data).at(network.init(0)), Momentum())
     assert blocked(far).quantity == "ratio"
     assert blocked(far).value > blocked(far).needed
     assert "use less momentum" in str(far.obstacle)
-    large = certify_momentum(network, params, data, step_size=1.0)
+    large = certify(Problem(network, data).at(params), Momentum(step_size=1.0))
     assert blocked(large).quantity == "step size"
-    assert certify_momentum(network, params, data, step_size=blocked(large).needed / 3).passed
-    heavier = certify_momentum(network, params, data, momentum=1 - 1e-6)
+    assert certify(Problem(network, data).at(params), Momentum(step_size=blocked(large).needed / 3)).passed
+    heavier = certify(Problem(network, data).at(params), Momentum(1 - 1e-6))
     assert not heavier.passed
-    assert certify(network, params, data).passed
+    assert certify(Problem(network, data).at(params)).passed
     narrow = FullyConnected(input_dim=12, width=2, depth=1, trained=("output",))
-    assert blocked(certify_momentum(narrow, narrow.init(0), data)).quantity == "parameters"
+    assert blocked(certify(Problem(narrow, data).at(narrow.init(0)), Momentum())).quantity == "parameters"
     for beta in (-0.1, 1.0, float("nan")):
         with pytest.raises(InputError, match="momentum must be from 0 to below 1"):
-            certify_momentum(network, params, data, momentum=beta)
+            certify(Problem(network, data).at(params), Momentum(beta))
 
 
 SLOWER = ("conv-residual", "fully-connected-relu", "residual", "deep-relu", "elman-rnn", "own-strided", "own-dense")
@@ -154,5 +154,5 @@ SLOWER = ("conv-residual", "fully-connected-relu", "residual", "deep-relu", "elm
                                   *(pytest.param(name, marks=pytest.mark.slow) for name in SLOWER)])  # fmt: skip
 def test_every_network(name, tmp_path):
     params, data = fitted(NETWORKS[name], n=2)
-    verdict = verify(made(certify_momentum(NETWORKS[name], params, data)).save(tmp_path / "momentum"))
+    verdict = verify(made(certify(Problem(NETWORKS[name], data).at(params), Momentum())).save(tmp_path / "momentum"))
     assert verdict.answer == "proved", verdict.reason

@@ -15,10 +15,12 @@ import pytest
 from tests.cases import OWN
 from tests.certificates.making import Reference, at, dataset, problem
 from tests.certificates.rewriting import flip, parts, put
-from wideproof.certificates.certifying import certify, descent_claims
+from wideproof.certificates import Problem, certify
+from wideproof.certificates.anchor import SPARE
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.squared_loss import descent
 from wideproof.certificates.staircase import Staircase
+from wideproof.certificates.theorems.descent import claims_of
 from wideproof.networks import DeepReLU, FullyConnected, Network
 from wideproof_verify import verify
 
@@ -30,7 +32,7 @@ FAMILIES: dict[str, tuple[Network, float]] = {
 
 # What a dishonest prover would like: the direction of each claim, and by how much. The first four are rounded outward
 # by up to 1e-6 when they are computed; the others follow from them by exact arithmetic.
-MEASURED = {"rho": -1e-5, "s": 1e-5, "S": -1e-5, "lipschitz": -1e-5, "radii": -1e-5, "D": -1e-5}
+MEASURED = {"rho": -1e-5, "s": 1e-5, "S": -1e-5, "lipschitz": -1e-5, "radii": -1e-5, "D": -2 * SPARE}
 DERIVED = {"h": -1e-9, "sigma": 1e-9, "b": -1e-9, "eta": 1e-9, "rate": 1e-9, "newton_h": -1e-9, "newton_radius": -1e-9}
 
 
@@ -46,7 +48,7 @@ def case(request, tmp_path_factory) -> Case:
     network, off = FAMILIES[request.param]
     params, x, noise = problem(network, n=3, seed=4)
     y = Reference(network, params, x).both(Reference(network, params, x).theta)[0] + off * noise
-    attempt = certify(network, params, dataset(network, x, y))
+    attempt = certify(Problem(network, dataset(network, x, y)).at(params))
     assert attempt.certificate is not None, str(attempt)
     folder = attempt.certificate.save(tmp_path_factory.mktemp("certificates") / request.param)
     assert verify(folder).answer == "proved"
@@ -184,7 +186,7 @@ def weaker(case: Case, factor: float) -> dict[str, Any]:
     found = descent(rho, s, most, Staircase((radius,), (constant,)), epsilon=claims["epsilon"])
     document = copy.deepcopy(case.document)
     if found is not None:
-        document["claims"] = descent_claims(found, None)
+        document["claims"] = claims_of(found, None)
     else:  # state it all the same
         document["claims"] |= {"rho": rho, "s": s, "S": most, "lipschitz": [constant], "radii": [radius]}
     return document
@@ -221,7 +223,7 @@ def test_dataclass_replacement_is_no_way_around(case, tmp_path):
     network, off = FAMILIES[case.folder.name]
     params, x, noise = problem(network, n=3, seed=4)
     y = Reference(network, params, x).both(Reference(network, params, x).theta)[0] + off * noise
-    made = certify(network, params, dataset(network, x, y)).certificate
+    made = certify(Problem(network, dataset(network, x, y)).at(params)).certificate
     assert made is not None
     better = dataclasses.replace(made, claims={**made.claims, "rate": made.claims["rate"] * 2})
     assert verify(better.save(tmp_path / "better")).answer == "not proved"

@@ -1,6 +1,7 @@
 """Both layers trained, before training: Theorem 1 on sets in which no single output weight grows much."""
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -8,13 +9,16 @@ import pytest
 from tests.certificates.making import Reference, signs, sphere
 from tests.certificates.making import start as start_of
 from tests.certificates.rewriting import parts, put
-from wideproof.certificates.certifying import certify
+from wideproof.certificates import Descent, Problem, certify
+from wideproof.certificates.starting import certify_from_start
 from wideproof.certificates.widths import doubled
 from wideproof.data import Dataset
 from wideproof.networks import FullyConnected, get_activation
+from wideproof.training import Recipe, train
 from wideproof_verify import verify
 
 N, D, WIDTH, SCALE = 4, 40, 600, 1.0
+DESCENT = "wideproof.certificates.theorems.descent"
 NETWORK = FullyConnected(D, WIDTH, 1)
 DATA = Dataset(sphere(N, D, 1), signs(N, 1), "binary")
 
@@ -26,14 +30,14 @@ def start():
 
 def balls_fail(monkeypatch):
     """Leave the prover only the nested sets."""
-    monkeypatch.setattr("wideproof.certificates.certifying.climb", lambda *given: None)
+    monkeypatch.setattr(f"{DESCENT}.climb", lambda *given: None)
 
 
 @pytest.fixture(scope="module")
 def found(start):
     with pytest.MonkeyPatch.context() as monkeypatch:
         balls_fail(monkeypatch)
-        proof = certify(NETWORK, start, DATA).descent
+        proof = certify(Problem(NETWORK, DATA).at(start)).descent
     assert proof is not None
     return proof
 
@@ -106,7 +110,7 @@ def test_the_constants_hold_on_the_sets(found, start, rng):
 
 def test_the_certificate_is_verified(monkeypatch, tmp_path, start, found):
     balls_fail(monkeypatch)
-    attempt = certify(NETWORK, start, DATA)
+    attempt = certify(Problem(NETWORK, DATA).at(start))
     assert attempt.certificate is not None
     assert attempt.certificate.claims["nested"]["A"] == list(found.staircase.caps)
     assert "D" not in attempt.certificate.claims  # Newton's method leaves the sets
@@ -129,7 +133,7 @@ def test_the_certificate_is_verified(monkeypatch, tmp_path, start, found):
 
 def test_larger_steps_on_nested_sets(monkeypatch, tmp_path, start, found):
     balls_fail(monkeypatch)
-    attempt = certify(NETWORK, start, DATA, step_size=1.1 * found.eta)
+    attempt = certify(Problem(NETWORK, DATA).at(start), Descent(step_size=1.1 * found.eta))
     assert attempt.certificate is not None, str(attempt)
     assert {"nested", "kappa"} <= set(attempt.certificate.claims)
     assert verify(attempt.certificate.save(tmp_path / "one")).answer == "proved"
@@ -137,10 +141,28 @@ def test_larger_steps_on_nested_sets(monkeypatch, tmp_path, start, found):
     assert follow(attempt.descent, start, 800)[0] < 1e-8
 
 
+def test_sets_around_the_end_of_followed_steps_hold_for_every_start_near_it(monkeypatch, tmp_path):
+    """A start within a distance of the anchor may have larger output weights than the anchor has."""
+    balls_fail(monkeypatch)
+    network = FullyConnected(D, WIDTH, 1, start="doubled")
+    run = train(network, DATA, Recipe(steps=3))
+    made = certify_from_start(run).certificate
+    assert made is not None
+    assert made.start is not None
+    caps = made.claims["nested"]["A"]
+    largest = float(np.abs(made.params["a"]).max())
+    assert caps[0] >= largest + min(made.claims["radii"][0], made.start.distance)
+    assert verify(made.save(tmp_path / "near")).answer == "proved"
+    narrow = {**made.claims, "nested": {"A": [largest * (1 + 1e-9), *caps[1:]]}}  # as if the start were the anchor
+    refused = verify(dataclasses.replace(made, claims=narrow).save(tmp_path / "narrow"))
+    assert refused.answer == "not proved"
+    assert "A_1" in refused.reason
+
+
 def test_too_narrow_is_refused(monkeypatch):
     balls_fail(monkeypatch)
     narrow = FullyConnected(D, 60, 1)
-    attempt = certify(narrow, doubled(narrow, seed=0, scale=SCALE), DATA)
+    attempt = certify(Problem(narrow, DATA).at(doubled(narrow, seed=0, scale=SCALE)))
     assert not attempt.passed
     assert attempt.certificate is None
     assert attempt.obstacle is not None
@@ -158,9 +180,11 @@ def test_too_narrow_is_refused(monkeypatch):
 def test_other_networks_have_no_nested_sets(monkeypatch, network):
     """Where balls fail there is no proof: the sets are not even looked for."""
     balls_fail(monkeypatch)
-    monkeypatch.setattr("wideproof.certificates.certifying.climb_nested", lambda *given: pytest.fail("nested sets"))
+    monkeypatch.setattr(
+        "wideproof.certificates.theorems.descent.climb_nested", lambda *given: pytest.fail("nested sets")
+    )
     params = start_of(network, np.random.default_rng(0))
     y = np.random.default_rng(1).standard_normal((N, *network.output_shape))
-    attempt = certify(network, params, Dataset(DATA.x, y, "regression"))
+    attempt = certify(Problem(network, Dataset(DATA.x, y, "regression")).at(params))
     assert attempt.obstacle is not None
     assert attempt.obstacle.quantity == "ratio"

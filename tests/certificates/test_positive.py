@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.certificates.making import Reference, signs, sphere
-from wideproof.certificates import certify, positive, scale_needed
+from wideproof.certificates import Problem, certify, positive, scale_needed
 from wideproof.data import Dataset, load
 from wideproof.data.preparation import prepare
 from wideproof.errors import InputError
@@ -39,7 +39,7 @@ def test_only_the_first_layer_moves_the_outputs_and_the_gram_matrix_is_known(act
 )
 def test_digits_are_proved_before_training(digits, tmp_path, width, depth, scale, h):
     network = FullyConnected(64, width, depth, TANH)
-    attempt = certify(network, positive(network, scale), digits)
+    attempt = certify(Problem(network, digits).at(positive(network, scale)))
     assert attempt.certificate is not None, str(attempt)
     assert attempt.h == pytest.approx(h, abs=1e-3)
     assert verify(attempt.certificate.save(tmp_path / "certificate")).answer == "proved"
@@ -66,7 +66,7 @@ def test_dependent_inputs_have_no_scale():
     found = scale_needed(network, data, start="positive")
     assert found.scales == (None,)
     assert len(found.tried) == 1
-    obstacle = certify(network, positive(network), data).obstacle
+    obstacle = certify(Problem(network, data).at(positive(network))).obstacle
     assert obstacle is not None
     assert obstacle.quantity == "eigenvalue"
 

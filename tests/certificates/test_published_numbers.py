@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.certificates.making import at, signs, sphere, start
-from wideproof.certificates.certifying import certify
+from wideproof.certificates import Problem, certify
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.polishing import polish
 from wideproof.certificates.squared_loss import descent
@@ -76,9 +76,9 @@ def test_width_times_the_square_of_the_scale_is_what_counts():
     """Outputs ±2 halve the proof ratio, four times the width does so up to the draw."""
     data, network = problem(10, 100, 0), FullyConnected(100, 200, 1, trained=("hidden",))
     wide = FullyConnected(100, 800, 1, trained=("hidden",))
-    one, two = (certify(network, doubled(network, 0, scale), data).h for scale in (1.0, 2.0))
+    one, two = (certify(Problem(network, data).at(doubled(network, 0, scale))).h for scale in (1.0, 2.0))
     assert two == pytest.approx(one / 2, rel=1e-6)
-    four = certify(wide, doubled(wide, 0), data).h
+    four = certify(Problem(wide, data).at(doubled(wide, 0))).h
     assert four == pytest.approx(one / 2, rel=0.25)
 
 

@@ -10,8 +10,8 @@ from tests.certificates.making import Reference, problem, quadratic_maps, residu
 from tests.certificates.making import dataset as made_of
 from tests.certificates.rewriting import parts, put
 from tests.certificates.test_basins import blocked, made
-from wideproof.certificates import certify, certify_ridge, doubled, load_certificate, polish_ridge
-from wideproof.certificates.ridge import contraction
+from wideproof.certificates import Problem, Ridge, certify, doubled, load_certificate, polish_ridge
+from wideproof.certificates.theorems.ridge import contraction
 from wideproof.data import Dataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
@@ -71,7 +71,7 @@ def clashing():
 @pytest.fixture(scope="module")
 def certified(clashing):
     network, near, data, first = clashing
-    return made(certify_ridge(network, near.params, data, decay=DECAY, centre=first))
+    return made(certify(Problem(network, data).at(near.params), Ridge(DECAY, centre=first)))
 
 
 def test_polishing_ends_at_a_stationary_point(clashing):
@@ -110,7 +110,7 @@ def test_a_global_minimum_with_contradicting_rows(clashing, certified, tmp_path)
 def test_less_decay_is_not_global(clashing, tmp_path):
     network, _, data, first = clashing
     near = polish_ridge(network, first, data.x, data.y, decay=0.4, centre=first)
-    local = made(certify_ridge(network, near.params, data, decay=0.4, centre=first))
+    local = made(certify(Problem(network, data).at(near.params), Ridge(0.4, centre=first)))
     assert "reach" not in local.claims
     verdict = verify(local.save(tmp_path / "local"))
     assert verdict.answer == "proved", verdict.reason
@@ -126,12 +126,12 @@ def test_decay_towards_zero_and_more_rows_than_weights(tmp_path):
     rng = np.random.default_rng(0)
     data = Dataset(sphere(40, 3, 0), rng.choice([-1.0, 1.0], 40), "regression")
     near = polish_ridge(network, network.init(0), data.x, data.y, decay=60.0)
-    found = certify_ridge(network, near.params, data, decay=60.0)
+    found = certify(Problem(network, data).at(near.params), Ridge(60.0))
     verdict = verify(made(found).save(tmp_path / "zero"))
     assert verdict.answer == "proved", verdict.reason
     assert "from zero" in verdict.statement
     assert made(found).centre is None
-    assert not certify(network, near.params, data).passed
+    assert not certify(Problem(network, data).at(near.params)).passed
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_more_outputs_than_a_gram_matrix_is_formed_for(tmp_path):
     first, rng = network.init(0), np.random.default_rng(0)
     data = Dataset(sphere(720, 8, 0), rng.standard_normal((720, 3)), "regression")
     near = polish_ridge(network, first, data.x, data.y, decay=3000.0, centre=first, steps=6)
-    found = certify_ridge(network, near.params, data, decay=3000.0, centre=first)
+    found = certify(Problem(network, data).at(near.params), Ridge(3000.0, centre=first))
     assert found.anchor is not None
     assert found.anchor.lean
     document, arrays = parts(made(found).save(tmp_path / "lean"))
@@ -161,7 +161,7 @@ def test_every_network(name, tmp_path):
     params, x, noise = problem(network, 3)
     y = np.asarray(network(params, x)) + 0.003 * noise
     near = polish_ridge(network, params, x, y, decay=2.0, centre=params)
-    found = certify_ridge(network, near.params, made_of(network, x, y), decay=2.0, centre=params, distance=1e-6)
+    found = certify(Problem(network, made_of(network, x, y)).at(near.params), Ridge(2.0, centre=params, distance=1e-6))
     verdict = verify(made(found).save(tmp_path / "ridge"))
     assert verdict.answer == "proved", verdict.reason
 
@@ -196,26 +196,26 @@ def test_lies_are_refused(certified, tmp_path):
 
 def test_obstacles(clashing):
     network, near, data, first = clashing
-    small = certify_ridge(network, near.params, data, decay=0.01, centre=first)
+    small = certify(Problem(network, data).at(near.params), Ridge(0.01, centre=first))
     assert blocked(small).quantity == "decay"
     assert blocked(small).needed > 0.01
     assert "a decay of about" in str(small.obstacle)
     assert "(`centre`)" not in str(small.obstacle)
-    assert "(`centre`)" in str(certify_ridge(network, near.params, data, decay=0.01).obstacle)
-    far = certify_ridge(network, first, data, decay=0.5, centre=first)
+    assert "(`centre`)" in str(certify(Problem(network, data).at(near.params), Ridge(0.01)).obstacle)
+    far = certify(Problem(network, data).at(first), Ridge(0.5, centre=first))
     assert blocked(far).quantity == "gradient"
     assert "polish_ridge" in str(far.obstacle)
-    large = certify_ridge(network, near.params, data, decay=DECAY, centre=first, step_size=5.0)
+    large = certify(Problem(network, data).at(near.params), Ridge(DECAY, centre=first, step_size=5.0))
     assert blocked(large).quantity == "step size"
-    assert certify_ridge(
-        network, near.params, data, decay=DECAY, centre=first, step_size=blocked(large).needed / 2
+    assert certify(
+        Problem(network, data).at(near.params), Ridge(DECAY, centre=first, step_size=blocked(large).needed / 2)
     ).passed
-    away = certify_ridge(network, near.params, data, decay=DECAY, centre=first, distance=100.0)
+    away = certify(Problem(network, data).at(near.params), Ridge(DECAY, centre=first, distance=100.0))
     assert blocked(away).quantity == "distance"
-    nearer = certify_ridge(network, near.params, data, decay=DECAY, centre=first, distance=1e-3)
+    nearer = certify(Problem(network, data).at(near.params), Ridge(DECAY, centre=first, distance=1e-3))
     assert made(nearer).claims["radii"][0] == 1e-3
     for decay in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(InputError, match="decay must be a positive number"):
-            certify_ridge(network, near.params, data, decay=decay)
+            certify(Problem(network, data).at(near.params), Ridge(decay))
     with pytest.raises(InputError, match=r"centre\['W1'\] must have the shape"):
-        certify_ridge(network, near.params, data, decay=1.0, centre={"W1": np.ones(3)})
+        certify(Problem(network, data).at(near.params), Ridge(1.0, centre={"W1": np.ones(3)}))

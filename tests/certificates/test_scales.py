@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.certificates.making import signs, sphere
-from wideproof.certificates.certifying import certify
+from wideproof.certificates import Problem, certify
 from wideproof.certificates.scales import scale_needed
 from wideproof.certificates.widths import doubled
 from wideproof.data import Dataset
@@ -43,7 +43,7 @@ def test_the_scale_is_where_the_ratio_passes_one_half(tmp_path):
     found = scale_needed(network, DATA, seeds=(0, 3))
     check_bracket(found)
     for seed, scale, best in results(found):
-        needed = 2 * certify(network, doubled(network, seed), DATA).h
+        needed = 2 * certify(Problem(network, DATA).at(doubled(network, seed))).h
         assert needed * (1 - 1e-6) <= scale <= 1.021 * needed
         assert best.certificate.params["a"].max() == scale
         assert best.certificate.about["scale"] == scale

@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import wideproof as wp
 from tests.certificates.rewriting import flip, parts, put
 from tests.verify import stated
+from wideproof.certificates import Finite, Problem, certify, certify_from_start, costs, growth
 from wideproof.certificates.certificate import load_certificate
-from wideproof.certificates.certifying import certify
-from wideproof.certificates.starting import batches_of, certify_from_start, certify_run
+from wideproof.certificates.starting import batches_of
 from wideproof.data import Dataset, SequenceDataset
 from wideproof.errors import InputError
 from wideproof.networks import DeepReLU, ElmanRNN, FullyConnected, Network, ResidualReLU, get_activation
@@ -68,7 +69,7 @@ def cases(tmp_path_factory) -> dict[str, Case]:
     found = {}
     for name, (network, recipe) in RUNS.items():
         run = train(network, pairs(), recipe)
-        attempt = (certify_run if name.startswith("finite") else certify_from_start)(run)
+        attempt = certify_from_start(run, Finite() if name.startswith("finite") else None)
         assert attempt.certificate is not None, str(attempt)
         folder = attempt.certificate.save(tmp_path_factory.mktemp("starts") / name)
         found[name] = Case(run, folder, *parts(folder))
@@ -221,7 +222,9 @@ def test_networks_with_several_outputs_or_times(tmp_path, network):
         several = network.graph.outputs > 1
         y = np.array([[1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])
         data = Dataset(points(), y if several else y[:, 0], "multiclass" if several else "binary")
-    made = certify_run(train(network, data, Recipe(loss="squared", steps=4, step_size=0.02, batch=2))).certificate
+    made = certify_from_start(
+        train(network, data, Recipe(loss="squared", steps=4, step_size=0.02, batch=2)), Finite()
+    ).certificate
     assert made is not None
     folder = made.save(tmp_path / "made")
     verdict = judged(tmp_path / "again", *parts(folder))
@@ -336,7 +339,7 @@ def test_too_much_work_is_refused_before_it_begins(cases, tmp_path, monkeypatch)
     )
     assert verdict.seconds < 5
     monkeypatch.setattr("wideproof.certificates.starting.MOST_WORK", 1e8)
-    attempt = certify_run(c.run)
+    attempt = certify_from_start(c.run, Finite())
     assert attempt.certificate is None
     assert attempt.obstacle is not None
     assert attempt.obstacle.quantity == "work"
@@ -351,7 +354,8 @@ def test_a_constant_sum_is_not_claimed_from_a_start(tmp_path):
     half = np.asarray(first.initial["a"])[:1]
     even = {**first.initial, "a": np.concatenate([half, -half])}
     run = train(network, data, first.recipe, start=dataclasses.replace(first, initial=even, params=even))
-    from_here, from_start = certify(network, run.params, data).certificate, certify_from_start(run).certificate
+    from_here = certify(Problem(network, data).at(run.params)).certificate
+    from_start = certify_from_start(run).certificate
     assert from_here is not None
     assert from_start is not None
     assert "constant_sum" in from_here.claims
@@ -368,7 +372,9 @@ def test_fields_that_are_not_right_are_malformed(case, tmp_path):
         {"bits": ["60"] * steps}, {"bits": [None] * steps}, {"bits": [True] * steps}, {"steps": 0, "bits": []},
         {"steps": -1}, {"steps": 10**7}, {"steps": float(steps)}, {"steps": True}, {"step_size": 0.0},
         {"step_size": -start["step_size"]}, {"step_size": "0.1"}, {"step_size": None}, {"step_size": 10**400},
-        {"distance": 0.0}, {"distance": -1.0}, {"distance": [1.0]}, {"more": 1},
+        {"distance": 0.0}, {"distance": -1.0}, {"distance": [1.0]}, {"more": 1}, {"tables": []}, {"tables": 0},
+        {"tables": None}, {"tables": [-1]}, {"tables": [steps]}, {"tables": [1, 0]}, {"tables": [0, 0]},
+        {"tables": [0.0]}, {"tables": [True]}, {"tables": ["0"]},
     ]  # fmt: skip
     for change in fields:
         verdict = judged(tmp_path / "field", with_start(case, **change), case.arrays)
@@ -442,6 +448,53 @@ def test_hints_decide_nothing(cases, tmp_path):
     assert (verdict.answer, "the exact steps from the start end within" in verdict.reason) == ("not proved", True)
 
 
+def test_tables_decide_nothing(cases, tmp_path):
+    """Tables at any steps: what is true is proved, a lie beside them is not."""
+    for name in ("finite-batches", "finite"):
+        c = cases[name]
+        for tables in ([0], [c.run.step - 1], [0, 1, 2], list(range(0, c.run.step, 3))):
+            assert judged(tmp_path / "tables", with_start(c, tables=tables), c.arrays).answer == "proved"
+            lie = with_start(c, tables=tables, step_size=c.document["start"]["step_size"] * 1.01)
+            lie["claims"]["loss"] *= 0.99
+            assert judged(tmp_path / "lie", lie, c.arrays).answer == "not proved"
+
+
+def test_tables_are_planned_where_balls_would_be_needed(monkeypatch, tmp_path):
+    """Otherwise the field is not there; where it pays, less growth is proved with it, and the same claims."""
+    data = wp.prepare(wp.load("iris", classes=("setosa", "virginica"), limit=12), "whiten,unit")
+    network = FullyConnected(data.input_shape[0], 24, 3, get_activation("erf"))
+    run = wp.train(network, data, wp.Recipe(steps=25))
+    made = certify_from_start(run, Finite()).certificate
+    monkeypatch.setattr(costs, "TABLE", 1e6)  # of a table, in seconds: too dear
+    plain = certify_from_start(run, Finite()).certificate
+    assert made is not None
+    assert plain is not None
+    assert made.start is not None
+    assert plain.start is not None
+    assert plain.start.tables == ()
+    assert "tables" not in plain.document()["start"]
+    assert made.start.tables[0] == 0
+    assert made.start.bits[0] < plain.start.bits[0] - 10
+    again = load_certificate(made.save(tmp_path / "made")).start
+    assert again is not None
+    assert again.tables == made.start.tables
+    verdict, other = verify(tmp_path / "made"), verify(plain.save(tmp_path / "plain"))
+    assert verdict.answer == other.answer == "proved"
+    grown = [sum(math.log2(row[2]) for row in found.course) for found in (verdict, other)]
+    assert grown[0] < 0.7 * grown[1]
+    weights = {name: np.asarray(weight) for name, weight in run.initial.items()}
+    planned = growth.follow(network.graph, weights, data.x, network.scored(data.y), run.recipe.objective,
+                            run.step_size, run.step, tabled=True)  # fmt: skip
+    assert planned.tables == made.start.tables
+    assert planned.bits == pytest.approx(grown[0], rel=0.2)
+
+
+def test_small_growth_needs_no_tables(cases):
+    """The files are what they were without them."""
+    for c in cases.values():
+        assert "tables" not in c.document["start"]
+
+
 @pytest.mark.parametrize("size", [1e30, 1e155, 1.7e308])
 def test_numbers_out_of_range_prove_nothing(case, tmp_path, size):
     """Overflow on the way: one sentence, no exception."""
@@ -510,16 +563,18 @@ def test_what_cannot_be_followed_is_said(cases):
     recipe = run.recipe
     for change, words in (
         ({"optimizer": "momentum"}, "are not followed"), ({"loss": "probit"}, "is not followed"),
-        ({"precision": "float32"}, "float32"),
+        ({"precision": "float32"}, "float32"), ({"loss": "cross_entropy"}, "the loss 'cross_entropy' is not followed"),
+        ({"sample_weights": [1.0] * data.n}, "weights of examples or classes are not followed"),
+        ({"class_weights": "balanced"}, "weights of examples or classes are not followed"),
     ):  # fmt: skip
         try:
             other = dataclasses.replace(recipe, **change)
         except InputError:
             continue
         with pytest.raises(InputError, match=words):
-            certify_run(dataclasses.replace(run, recipe=other))
+            certify_from_start(dataclasses.replace(run, recipe=other), Finite())
     with pytest.raises(InputError, match="no step"):
-        certify_run(train(network, data, dataclasses.replace(recipe, steps=0)))
+        certify_from_start(train(network, data, dataclasses.replace(recipe, steps=0)), Finite())
     with pytest.raises(InputError, match="half the sum of squares, a lower loss for the logistic loss of one output"):
         certify_from_start(run)
 
@@ -534,8 +589,11 @@ def test_obstacles(cases):
     early = certify_from_start(train(RUNS["descent"][0], pairs(), Recipe(steps=1, step_size=1e-3)))
     assert early.certificate is None
     assert early.obstacle is not None
-    wild = Recipe(loss="logistic", steps=500, step_size=200.0, divergence_factor=1e300)
-    attempt = certify_run(train(FullyConnected(4, 8, 3, TANH), pairs(), wild))
+    wild = Recipe(loss="logistic", steps=500, step_size=1000.0, divergence_factor=1e300)  # ℓ'' is all but 0
+    assert certify_from_start(train(FullyConnected(4, 8, 3, TANH), pairs(), wild), Finite()).certificate is not None
+    attempt = certify_from_start(
+        train(FullyConnected(4, 8, 3, TANH), pairs(), dataclasses.replace(wild, step_size=1e8)), Finite()
+    )
     assert attempt.certificate is None
     assert attempt.obstacle is not None
     assert attempt.obstacle.quantity == "growth"

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from tests.certificates.making import TINY as NETWORKS
-from tests.certificates.making import fitted, residuals, signs, sphere
+from tests.certificates.making import fitted, point, residuals, signs, sphere
 from tests.certificates.rewriting import parts, put
 from tests.certificates.test_basins import blocked, ground, lie, made, through_zero
-from wideproof.certificates import certify_epochs, certify_orders, certify_sampling, polish
+from wideproof.certificates import Basin, Epochs, Orders, Problem, Sampling, certify, polish
 from wideproof.certificates.batches import Constants
-from wideproof.certificates.stochastic import exponent, find_epochs, find_sampling
+from wideproof.certificates.theorems.sampling import exponent
 from wideproof.data import Dataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
@@ -80,7 +80,7 @@ def test_epochs_on_quadratic_maps(rng, kind, free):
     for k in range(4):
         own = [np.array([i]) for i in range(4)] if free else [np.array([0, 1]), np.array([2]), np.array([3])]
         given = batches(j[k], b[k], s[k], largest[k], constant[k], own, 2 if free else 0)
-        found = farthest(lambda d, g=given: find_epochs(g, d, step_size=None, epsilon=1e-9), 0.25 * s[k] / constant[k])
+        found = farthest(lambda d, g=given: Epochs(2, target_loss=1e-9)._find(g, d), 0.25 * s[k] / constant[k])
         theta = rng.standard_normal(6)
         theta *= found["d"] / np.linalg.norm(theta)
         for epoch in range(80):
@@ -102,7 +102,7 @@ def test_sampling_on_quadratic_maps(rng):
         given = batches(j[k], b[k], s[k], largest[k], constant[k], own, 2)
 
         def find(d, given=given):
-            found = find_sampling(given, d, step_size=None, epsilon=1e-9)
+            found = Sampling(2, target_loss=1e-9)._find(given, d)
             return found if found is not None and found["failure"] < 1e-4 else None
 
         found = farthest(find, top)
@@ -128,11 +128,11 @@ def problem():
 
 
 PARTITION = [0, 0, 1, 1, 2, 2]
-CERTIFY = {
-    "epochs": lambda *given: certify_epochs(*given, batch=2),
-    "partition": lambda *given: certify_epochs(*given, batch=2, partition=PARTITION),
-    "sampling": lambda *given: certify_sampling(*given, batch=2),
-    "orders": lambda *given: certify_orders(*given, batch=2, steps=5000),
+THEOREMS = {
+    "epochs": Epochs(2),
+    "partition": Epochs(2, partition=PARTITION),
+    "sampling": Sampling(2),
+    "orders": Orders(2, steps=5000),
 }
 SAID = {
     "epochs": "every epoch uses every example once, in batches of at most 2 examples, chosen in any way",
@@ -150,9 +150,9 @@ LIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CERTIFY)
+@pytest.mark.parametrize("name", THEOREMS)
 def test_what_holds_is_proved_and_lies_are_not(problem, tmp_path, name):
-    found = CERTIFY[name](*problem)
+    found = certify(point(*problem), THEOREMS[name])
     verdict = verify(made(found).save(tmp_path / "true"))
     assert verdict.answer == "proved", verdict.reason
     assert SAID[name] in verdict.statement
@@ -170,22 +170,20 @@ def test_what_holds_is_proved_and_lies_are_not(problem, tmp_path, name):
 )
 def test_a_partition_is_one(problem, tmp_path, wrong):
     network, params, data = problem
-    found = CERTIFY["partition"](*problem)
+    found = certify(point(*problem), THEOREMS["partition"])
     document, arrays = parts(made(found).save(tmp_path / "true"))
     document["claims"]["partition"] = wrong
     assert verify(put(tmp_path / "wrong", document, arrays, digests=True)).answer == "malformed"
     document["claims"] |= {"partition": [0] * 6, "batch": 6}  # one batch, but with the constants of three
     assert verify(put(tmp_path / "one", document, arrays, digests=True)).answer == "not proved"
     with pytest.raises(InputError, match="partition"):
-        certify_epochs(network, params, data, batch=2, partition=wrong)
+        certify(Problem(network, data).at(params), Epochs(2, partition=wrong))
 
 
 def test_one_batch_is_gradient_descent(problem):
     """A partition into one batch, one step an epoch: nearly the distance of Theorem 4."""
-    from wideproof.certificates import certify_basin
-
-    epochs = made(certify_epochs(*problem, batch=N, partition=[0] * N)).claims
-    basin = made(certify_basin(*problem)).claims
+    epochs = made(certify(point(*problem), Epochs(N, partition=[0] * N))).claims
+    basin = made(certify(point(*problem), Basin())).claims
     assert epochs["d"] == pytest.approx(basin["d"], rel=0.06)
     assert epochs["order"] == pytest.approx(1)
 
@@ -207,7 +205,7 @@ def size_of(network, params, data, w):
 @pytest.mark.parametrize("kind", ["greedy", "reversed", "shuffled"])
 def test_a_thousand_epochs_in_hostile_orders(problem, kind):
     network, params, data = problem
-    claims = made(certify_epochs(network, params, data, batch=2)).claims
+    claims = made(certify(Problem(network, data).at(params), Epochs(2))).claims
     rng = np.random.default_rng(1)
     u = rng.standard_normal(params["W1"].shape)
     w, eta = params["W1"] + claims["d"] * u / np.linalg.norm(u), claims["eta"]
@@ -228,7 +226,7 @@ def test_a_thousand_epochs_in_hostile_orders(problem, kind):
 
 def test_random_batches_stay_and_converge(problem):
     network, params, data = problem
-    claims = made(certify_sampling(network, params, data, batch=2)).claims
+    claims = made(certify(Problem(network, data).at(params), Sampling(2))).claims
     assert claims["failure"] <= 1e-6
     rng, ends = np.random.default_rng(2), []
     for _ in range(3):
@@ -244,19 +242,20 @@ def test_random_batches_stay_and_converge(problem):
 
 def test_obstacles(problem):
     network, params, data = problem
-    for certified in (certify_epochs, certify_sampling, certify_orders):
-        far = certified(network, network.init(0), data, batch=2)
+    near = Problem(network, data).at(params)
+    again = Dataset(np.concatenate([data.x, data.x[:1]]), np.append(data.y, data.y[0]), "binary")
+    for theorem in (Epochs, Sampling, Orders):
+        far = certify(near.problem.at(network.init(0)), theorem(2))
         assert blocked(far).quantity == "ratio"
-        large = certified(network, params, data, batch=2, step_size=100.0)
+        large = certify(near, theorem(2, step_size=100.0))
         assert blocked(large).quantity == "step size"
-        again = Dataset(np.concatenate([data.x, data.x[:1]]), np.append(data.y, data.y[0]), "binary")
-        repeated = certified(network, params, again, batch=2)
+        repeated = certify(Problem(network, again).at(params), theorem(2))
         assert blocked(repeated).quantity == "repeats"
         with pytest.raises(InputError, match="from 1 to the 6 examples"):
-            certified(network, params, data, batch=7)
-    assert certify_epochs(network, params, data, batch=2, distance=3.0).certificate is None
+            certify(near, theorem(7))
+    assert certify(near, Epochs(2, distance=3.0)).certificate is None
     with pytest.raises(InputError, match="between 0 and 1"):
-        certify_sampling(network, params, data, batch=2, failure=0.0)
+        Sampling(2, failure=0.0)
 
 
 def test_several_outputs(tmp_path):
@@ -264,8 +263,8 @@ def test_several_outputs(tmp_path):
     rng = np.random.default_rng(0)
     data = Dataset(sphere(4, 8, 0), rng.standard_normal((4, 2)), "regression")
     params = polish(network, network.init(0), data.x, data.y).params
-    for k, certified in enumerate((certify_epochs, certify_sampling, certify_orders)):
-        found = certified(network, params, data, batch=2)
+    for k, theorem in enumerate((Epochs, Sampling, Orders)):
+        found = certify(Problem(network, data).at(params), theorem(2))
         verdict = verify(made(found).save(tmp_path / str(k)))
         assert verdict.answer == "proved", verdict.reason
 
@@ -274,9 +273,9 @@ def test_several_outputs(tmp_path):
 def test_in_balls_of_more_bits(tmp_path, name, sharp):
     """Signs that have to be kept, and products of layers: where float64 does not decide, and where it may not."""
     network = NETWORKS[name]
-    params, data = fitted(network, n=3)
-    for k, certified in enumerate((certify_epochs, certify_sampling, certify_orders)):
-        found = certified(network, params, data, batch=2, distance=1e-10, sharp=sharp)
+    near = point(network, *fitted(network, n=3))
+    for k, theorem in enumerate((Epochs, Sampling, Orders)):
+        found = certify(near, theorem(2, distance=1e-10), sharp=sharp)
         verdict = verify(made(found).save(tmp_path / str(k)))
         assert verdict.answer == "proved", verdict.reason
         assert verdict.precision == (128 if name == "fully-connected-relu" else 53)

@@ -37,7 +37,8 @@ from wideproof.networks import Graph, Network, Read, Term
 from wideproof.precision import double
 
 CHUNK = 1 << 24  # entries of a Jacobian held at a time
-DENSE = 1200  # rows of a Jacobian whose Gram matrix has radii; of more, one bound, or the part by a wide read-out alone
+SPARE = 1e-3  # share of D that is left to a verifier's rounding
+DENSE = 2000  # rows of a Jacobian whose Gram matrix has radii; of more, one bound, or the part by a wide read-out alone
 
 
 def gram(passed: Pass, names: tuple[str, ...]) -> Ball:
@@ -298,8 +299,22 @@ def way_of(graph: Graph, params: Mapping[str, np.ndarray], n: int, sharp: bool =
 
 
 def memory_of(network: Network, n: int) -> Memory:
-    """Return the memory that a certificate of `network` for `n` examples takes, or raise with how many would fit.
+    """Return the memory that a certificate needs, or raise an error that says how many examples would fit.
 
+    Parameters
+    ----------
+    network
+        The network.
+    n
+        Number of examples.
+
+    Returns
+    -------
+    Memory
+        The bytes that prover and verifier take, and those on the device.
+
+    Examples
+    --------
     >>> from wideproof.networks import FullyConnected
     >>> memory_of(FullyConnected(input_dim=8, width=16, depth=1), 100).device
     0.0
@@ -368,7 +383,10 @@ def _gain_norms(g: Ball) -> Float[np.ndarray, "n"]:
 
 
 def _newton(matrix: Ball, errors: Ball, s: float) -> float:
-    r"""Bound $\sqrt{r^\top G^{-1} r}$ by $2 v^\top r - v^\top G v + \|r - G v\|^2 / s^2$, which holds for any $v$."""
+    r"""Bound $\sqrt{r^\top G^{-1} r}$ by $2 v^\top r - v^\top G v + \|r - G v\|^2 / s^2$, which holds for any $v$.
+
+    A verifier's radii are not these: what it cannot decide in float64 it takes up again in balls, from the first step.
+    """
     r = errors.mid.ravel()
     try:
         v = np.linalg.solve(matrix.mid, r)
@@ -384,4 +402,4 @@ def _newton(matrix: Ball, errors: Ball, s: float) -> float:
     rest = np.abs(r - image) + off_r + off_image
     value = v @ (2 * r - image) + size @ (2 * off_r + off_image) + rounding * (size @ (2 * np.abs(r) + np.abs(image)))
     total = max(float(value), 0.0) + float(rest @ rest) / s**2
-    return float(np.sqrt(total)) * (1 + 1e-10)
+    return float(np.sqrt(total)) * (1 + SPARE)

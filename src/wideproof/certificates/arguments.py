@@ -1,11 +1,10 @@
-"""What all theorems ask of their arguments, in one place: every function named `certify...` is `@checked`."""
+"""What is asked of the arguments of all theorems, in one place and by name."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar, cast
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -16,14 +15,13 @@ from wideproof.errors import InputError
 from wideproof.networks import Network
 from wideproof.training import Run
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 _POSITIVE = number("a positive number", lambda value: value > 0)
 _AT_LEAST_0 = number("a number of at least 0", lambda value: value >= 0)
 
 
-def _kind(kind: Any, words: str) -> Check:
+def instance_of(kind: Any, words: str) -> Check:
+    """Return the check that an argument is of this kind; `words` say what that is, and how to make one."""
+
     def check(name: str, value: Any) -> Any:
         if not isinstance(value, kind):
             raise refusal(name, words, value)
@@ -39,15 +37,16 @@ def _rooms(name: str, value: Any) -> tuple[float, ...]:
 
 
 ALONE: dict[str, Check] = {
-    "run": _kind(Run, "a run, as `wideproof.train` returns one"),
-    "network": _kind(Network, "a network, as `wideproof.build` makes one"),
+    "run": instance_of(Run, "a run, as `wideproof.train` returns one"),
     "level": one_of("float64", "enclosed", because="only a verifier says 'proved'"),
+    "careful": flag,
     "sharp": flag,
     "require_zero": flag,
     "about": mapping,
     "step_size": _POSITIVE,
     "target_loss": _POSITIVE,
     "decay": _POSITIVE,
+    "loss": one_of("squared", "cross_entropy", "logistic"),
     "distance": _AT_LEAST_0,
     "room": _AT_LEAST_0,
     "rooms": _rooms,
@@ -58,8 +57,8 @@ ALONE: dict[str, Check] = {
 }
 
 
-def _params(given: Any, others: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    network = others["network"]
+def all_weights(given: Any, network: Network) -> dict[str, np.ndarray]:
+    """Return all weights of a network in float64, and refuse what are not its weights."""
     weights = _arrays("params", given, tuple(network.laws()), network)
     unknown = sorted(given.keys() - weights.keys())
     if unknown:
@@ -67,8 +66,9 @@ def _params(given: Any, others: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return weights
 
 
-def _data(given: Any, others: Mapping[str, Any]) -> AnyDataset:
-    network, data = others["network"], _kind(AnyDataset, "a data set, as `wideproof.load` makes one")("data", given)
+def fitting_data(given: Any, network: Network) -> AnyDataset:
+    """Return the data, and refuse what the network does not take."""
+    data = instance_of(AnyDataset, "a data set, as `wideproof.load` makes one")("data", given)
     if not network.takes(data.input_shape):
         raise InputError(
             f"data '{data.name}' has examples of shape {data.input_shape} and {network.name} takes "
@@ -82,77 +82,62 @@ def _data(given: Any, others: Mapping[str, Any]) -> AnyDataset:
     return data
 
 
-def _batch(given: Any, others: Mapping[str, Any]) -> int:
-    data = others["data"]
-    words = f"a whole number from 1 to the {data.n} examples of '{data.name}'"
-    return whole_number(1, data.n, words)("batch", given)
-
-
-def _partition(given: Any, others: Mapping[str, Any]) -> Int[np.ndarray, "n"]:
-    try:
-        numbers = np.asarray(given)
-    except ValueError:  # ragged
-        numbers = np.zeros(0)
-    fits = numbers.shape == (others["data"].n,) and numbers.dtype.kind in "iu"
-    if not fits or set(numbers.tolist()) != set(range(int(numbers.max()) + 1)):
-        raise refusal("partition", "the number of its batch for every example, from 0 without a gap", given)
-    largest = int(np.bincount(numbers).max())
-    if largest != others["batch"]:
-        raise InputError(f"the largest batch of the partition has {largest} examples: say batch={largest}")
-    return numbers
-
-
-def _trained(name: str) -> Callable[[Any, Mapping[str, Any]], dict[str, Any]]:
-    """Return the check of other weights of the same network, of which only the trained ones have to be there."""
-
-    def check(given: Any, others: Mapping[str, Any]) -> dict[str, Any]:
-        found = _arrays(name, given, others["network"].trained_names, others["network"])
-        return {**given, **found}
-
-    return check
-
-
-# Each with the arguments that stand before it in the signature, which have been checked.
-AMONG_OTHERS: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
-    "params": _params, "data": _data, "batch": _batch, "partition": _partition,
-    "start": _trained("start"), "centre": _trained("centre"),
-}  # fmt: skip
-
-
-def checked(function: Callable[P, T]) -> Callable[P, T]:
-    """Have all arguments of a function checked by their names, and passed on as plain numbers and float64 arrays.
+def check_fields(instance: Any) -> None:
+    """Check the fields of a new frozen dataclass by their names, and let them be plain numbers.
 
     What no theorem can be asked with is refused in a sentence that names the argument. `None` may be given where it is
     the default.
 
-    >>> @checked
-    ... def half(step_size: float, *, level: str = "float64") -> float:
-    ...     return step_size / 2
-    >>> half(np.float32(3.0))
-    1.5
-    >>> half(3.0, level="rigorous")
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Half:
+    ...     step_size: float
+    ...     level: str = "float64"
+    ...     __post_init__ = check_fields
+    >>> Half(np.float32(3.0)).step_size
+    3.0
+    >>> Half(3.0, level="rigorous")
     Traceback (most recent call last):
     ...
     wideproof.errors.InputError: level must be 'float64' or 'enclosed', got 'rigorous': only a verifier says 'proved'
     """
-    signature = inspect.signature(function)
-    defaults = {name: one.default for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD}
-    assert defaults.keys() <= ALONE.keys() | AMONG_OTHERS.keys(), f"{function.__name__} has arguments without a check"
+    for name, value in _given(instance):
+        if name in ALONE:
+            object.__setattr__(instance, name, ALONE[name](name, value))
 
-    @functools.wraps(function)
-    def call(*args: Any, **given: Any) -> T:
-        try:
-            bound = signature.bind(*args, **given)
-        except TypeError:  # of arguments that are missing, or that there are not, Python tells
-            return function(*args, **given)
-        found = bound.arguments
-        for name, default in defaults.items():
-            value = found.get(name, default)
-            if name in found and not (value is None and default is None):
-                found[name] = ALONE[name](name, value) if name in ALONE else AMONG_OTHERS[name](value, found)
-        return function(*bound.args, **bound.kwargs)
 
-    return cast("Callable[P, T]", call)
+def for_problem(theorem: Any, network: Network, data: AnyDataset) -> dict[str, Any]:
+    """Return the fields of a theorem that only a network and its data can tell to be right, checked."""
+    found: dict[str, Any] = {}
+    for name, value in _given(theorem):
+        if name in ("start", "centre"):
+            weights = _arrays(name, value, network.trained_names, network)  # others may be there
+            found[name] = {**value, **weights}
+        elif name == "batch":
+            words = f"a whole number from 1 to the {data.n} examples of '{data.name}'"
+            found[name] = whole_number(1, data.n, words)(name, value)
+        elif name == "partition":
+            found[name] = _partition(value, data, found["batch"])
+    return found
+
+
+def _given(instance: Any) -> list[tuple[str, Any]]:
+    """Return the fields that are not `None` by default, with their values."""
+    pairs = [(field, getattr(instance, field.name)) for field in dataclasses.fields(instance)]
+    return [(field.name, value) for field, value in pairs if value is not None or field.default is not None]
+
+
+def _partition(given: Any, data: AnyDataset, batch: int) -> Int[np.ndarray, "n"]:
+    try:
+        numbers = np.asarray(given)
+    except ValueError:  # ragged
+        numbers = np.zeros(0)
+    fits = numbers.shape == (data.n,) and numbers.dtype.kind in "iu"
+    if not fits or set(numbers.tolist()) != set(range(int(numbers.max()) + 1)):
+        raise refusal("partition", "the number of its batch for every example, from 0 without a gap", given)
+    largest = int(np.bincount(numbers).max())
+    if largest != batch:
+        raise InputError(f"the largest batch of the partition has {largest} examples: say batch={largest}")
+    return numbers
 
 
 def _arrays(name: str, given: Any, wanted: Sequence[str], network: Network) -> dict[str, np.ndarray]:

@@ -5,33 +5,36 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
+from wideproof.cards import Told
 from wideproof.certificates.anchor import Anchor
 from wideproof.certificates.certificate import Certificate
 from wideproof.certificates.lipschitz import lipschitz
-from wideproof.certificates.squared_loss import Descent, Existence, proof_ratio
+from wideproof.certificates.squared_loss import Convergence, proof_ratio
 
 Level = Literal["float64", "enclosed"]
+F = TypeVar("F")
 
 
 @dataclass(frozen=True)
-class Obstacle:
+class Obstacle(Told):
     """Why there is no proof.
 
     Attributes
     ----------
     quantity
-        What is in the way: `"contradiction"`, `"parameters"`, `"eigenvalue"`, `"ratio"`, `"kink"`, `"divergence"`,
-        `"polishing"`; of basins also `"distance"`, `"repeats"` or `"rows"`; of weight decay `"decay"` or `"gradient"`.
+        The quantity that prevents the proof: `"contradiction"`, `"parameters"`, `"eigenvalue"`, `"ratio"`, `"kink"`,
+        `"divergence"`, `"polishing"`; of basins also `"distance"`, `"repeats"` or `"rows"`; of weight decay `"decay"`
+        or `"gradient"`.
     value
-        Its value
+        Its value.
     needed
-        The value at which the proof would pass.
+        The value that the proof needs.
     reason
-        One sentence.
+        The reason, in one sentence.
     advice
-        What would change it, the most promising first.
+        What to change, the most promising first.
     """
 
     quantity: str
@@ -45,17 +48,32 @@ class Obstacle:
 
 
 @dataclass(frozen=True, eq=False)
-class Attempt:
-    """What came of an attempt to prove: a certificate, or the obstacle; and the numbers at the anchor.
+class Attempt(Told, Generic[F]):
+    """The result of an attempt to prove something: a certificate or an obstacle, and the numbers at the anchor.
 
-    An impossible problem has both: a certificate that zero loss does not exist, and the obstacle that says so.
+    An impossible problem has both: a certificate that zero loss does not exist, and an obstacle that says so.
+
+    Attributes
+    ----------
+    anchor
+        The numbers at the anchor; `None` if they were not computed.
+    certificate
+        The certificate; `None` if there is none.
+    obstacle
+        Why there is no proof; `None` if there is one.
+    conclusion
+        What the theorem says about the weights, in numbers; its type depends on the theorem.
     """
 
     anchor: Anchor | None
     certificate: Certificate | None
     obstacle: Obstacle | None
-    descent: Descent | None = None
-    existence: Existence | None = None
+    conclusion: F | None = None
+
+    @property
+    def descent(self) -> Convergence | None:
+        """The conclusion of Theorem 1, where it was asked for (`Descent`) and holds."""
+        return self.conclusion if isinstance(self.conclusion, Convergence) else None
 
     @cached_property
     def h(self) -> float:

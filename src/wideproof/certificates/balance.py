@@ -43,7 +43,7 @@ def is_balanced(graph: Graph, params: Mapping[str, np.ndarray], y: Float[np.ndar
 def balanced(
     graph: Graph, params: Mapping[str, np.ndarray], y: Float[np.ndarray, "n ..."]
 ) -> dict[str, np.ndarray] | None:
-    """Return weights next to these that are balanced exactly, or `None` where they are not nearly so.
+    """Return weights near the given ones that are balanced exactly; `None` if the given ones are not nearly balanced.
 
     Parameters
     ----------
@@ -52,7 +52,12 @@ def balanced(
     params
         Weights by name.
     y
-        Targets.
+        Targets, one row for each example.
+
+    Returns
+    -------
+    dict[str, array] | None
+        The balanced weights, or `None`.
     """
     if graph.outputs < 2 or graph.times or graph.bias is None or y.ndim != 2:
         return None

@@ -10,9 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from wideproof.certificates.anchor import Anchor
-from wideproof.certificates.basins import UP, Ground
+from wideproof.certificates.anchor import DENSE, Anchor
+from wideproof.certificates.attempt import Attempt, Obstacle
+from wideproof.certificates.ground import UP, Ground, Near, measure
 from wideproof.certificates.lipschitz import batch_constants
+from wideproof.certificates.setting import Setting
+
+WITHIN = (1.15, 1.3, 1.7, 2.3, 3.2)  # how far a run may get from its zeros, in starting distances
+GRID = math.log(1.02)  # constants are computed at radii on a grid
 
 
 class Batches:
@@ -63,3 +68,36 @@ def block_norms(anchor: Anchor, parts: Sequence[Int[np.ndarray, "_"]]) -> Float[
             size = np.linalg.norm(mid[at]) if 1 in (len(own), len(other)) else np.linalg.norm(mid[at], 2)
             found[i, j] = found[j, i] = size + (0.0 if rad is None else np.linalg.norm(rad[at]))
     return found * (1 + 1e-8)
+
+
+def measure_batches(setting: Setting, batch: int, partition: Sequence[int] | None = None) -> Batches | Attempt[None]:
+    """Measure the point and its batches, or say why there is nothing to be proved."""
+    ground = measure(setting)
+    if isinstance(ground, Attempt):
+        return ground
+    if ground.groups.repeated:
+        again = setting.data.n - ground.groups.n
+        reason = f"{again} rows repeat the input of another row, and batches of them are not covered"
+        return Attempt(ground.anchor, None, Obstacle("repeats", again, 0, reason, ("merge them",)))
+    if ground.anchor.lean:
+        rows = ground.anchor.n * ground.anchor.outputs
+        reason = f"the Gram matrix of {rows} outputs is not formed, and the batches' norms come from it"
+        return Attempt(ground.anchor, None, Obstacle("rows", rows, DENSE, reason, ("use fewer examples",)))
+    if partition is None:
+        return Batches(ground, [np.array([i]) for i in range(setting.data.n)], batch, False)
+    numbers = np.asarray(partition)
+    return Batches(ground, [np.flatnonzero(numbers == j) for j in range(int(numbers.max()) + 1)], batch, True)
+
+
+def grid(radius: float) -> float:
+    """Return the next larger radius at which constants are computed."""
+    return math.exp(math.ceil(math.log(radius) / GRID + 1e-9) * GRID)
+
+
+def method(ground: Ground, claims: Near) -> str:
+    """Return what is done from which starts, as the beginning of a sentence."""
+    return (
+        f"stochastic gradient descent on the squared loss of {ground.data.name} ({ground.data.n} examples) with the "
+        f"factor {claims['eta']:.4g} for the sum over a batch, from every start within {claims['d']:.4g} of "
+        f"{ground.where} of {ground.network},"
+    )

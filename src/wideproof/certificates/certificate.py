@@ -36,20 +36,24 @@ ASSUMPTIONS = {
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where training began and how it went, for a claim about the steps from there.
+    """The start and the steps of a training run, for a claim that begins there.
 
     Attributes
     ----------
     params
-        The weights at the start; those that are not trained are the anchor's.
-    step_size, steps
-        Of (stochastic) gradient descent.
+        The initial weights, by name; weights that are not trained are those of the anchor.
+    step_size
+        Step size (learning rate).
+    steps
+        Number of steps.
     batches
-        The rows of every step, `steps x batch`, or `None` for all of them.
+        The rows of every step, `steps x batch`; `None` if every step uses all rows.
     bits
-        For every step, the bits after the point that are enough: a hint for the verifier.
+        For every step, the number of fractional bits that is enough: a hint for the verifier.
     distance
-        How far from the anchor the exact steps end, at most.
+        A bound on the distance of the exact steps' end from the anchor.
+    tables
+        The steps at which the verifier takes norms of products of layers: a hint.
     """
 
     params: Mapping[str, np.ndarray] = field(repr=False)
@@ -58,44 +62,57 @@ class Start:
     batches: Int[np.ndarray, "steps batch"] | None = field(repr=False)
     bits: tuple[float, ...] = field(repr=False)
     distance: float
+    tables: tuple[int, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Return what the JSON file says about the start."""
-        return {
+        document: dict[str, Any] = {
             "step_size": float(self.step_size), "steps": int(self.steps), "bits": [float(b) for b in self.bits],
             "distance": float(self.distance),
         }  # fmt: skip
+        return document | {"tables": [int(k) for k in self.tables]} if self.tables else document
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Claims of one theorem at one anchor.
+    """The claims of one theorem at one anchor.
 
     Attributes
     ----------
+    summary
+        The claim in words.
     theorem
         `"descent"`, `"existence"`, `"logistic"`, `"fit"`, `"impossible"`, `"basin"`, `"epochs"`, `"sampling"`,
-        `"orders"`, `"ridge"`, `"momentum"` or `"finite"`.
+        `"orders"`, `"ridge"`, `"momentum"`, `"newton"`, `"finite"`, `"read_out"` or `"margins"`.
     level
-        How the claims were computed, `"float64"` or `"enclosed"`. Only a verifier calls a claim proved.
+        How the claims were computed: `"float64"` or `"enclosed"`. A claim is called proved only when a verifier has
+        confirmed it.
     graph
-        The network, described.
+        The network.
     claims
-        The numbers, by name.
-    params, x, y
-        All weights at the anchor, and the prepared data.
+        The claimed numbers, by name.
+    params
+        All weights at the anchor, by name.
+    x
+        The prepared inputs.
+    y
+        The prepared targets.
     sharp
         Whether the Lipschitz constants use the norms of whole products of layers.
     about
-        Where the anchor comes from: the data set's name, seed, steps, distance moved by polishing.
+        Where the anchor comes from: name of the data set, seed, steps, distance moved by polishing.
     loss
-        Name and reduction, where the theorem leaves them open.
+        Name and reduction of the loss; `None` if the theorem fixes them.
     start
-        Where training began, if that is claimed.
+        The start of training; `None` if nothing is claimed about it.
     begun
-        The trained arrays of the one start that a basin is about, if it is about one.
+        The trained weights of the single start of a basin; `None` for a whole ball of starts.
     centre
-        The trained arrays that weight decay pulls towards, if not zero.
+        The trained weights towards which weight decay pulls; `None` for zero.
+    goal
+        The trained weights with which gradient descent on a read-out is compared; `None` elsewhere.
+    direction
+        A direction of the trained weights in which all margins grow; `None` where none is needed.
     """
 
     summary: str
@@ -112,23 +129,53 @@ class Certificate:
     start: Start | None = None
     begun: Mapping[str, np.ndarray] | None = field(default=None, repr=False)
     centre: Mapping[str, np.ndarray] | None = field(default=None, repr=False)
+    goal: Mapping[str, np.ndarray] | None = field(default=None, repr=False)
+    direction: Mapping[str, np.ndarray] | None = field(default=None, repr=False)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the certificate to a new folder and return its path."""
+        """Write the certificate to a new folder.
+
+        Parameters
+        ----------
+        folder
+            The folder.
+
+        Returns
+        -------
+        Path
+            Its path.
+        """
         folder = Path(folder)
         with new_folder(folder) as new:
             _write(new, self._files())
         return folder
 
     def put(self, folder: Path) -> None:
-        """Let `folder` hold this very certificate: another one there is replaced, the same one is left as it is."""
+        """Write the certificate to a folder unless it is already there; another certificate in it is replaced.
+
+        Parameters
+        ----------
+        folder
+            The folder.
+        """
         files = self._files()
         if not _holds(folder, files):
             with replace_folder(folder) as new:
                 _write(new, files)
 
     def is_in(self, folder: str | Path) -> bool:
-        """Return whether `folder` holds this very certificate: the same claims about the same arrays."""
+        """Return whether a folder holds this certificate: the same claims about the same arrays.
+
+        Parameters
+        ----------
+        folder
+            The folder.
+
+        Returns
+        -------
+        bool
+            Whether it does.
+        """
         return _holds(Path(folder), self._files())
 
     def _files(self) -> dict[str, bytes]:
@@ -139,7 +186,8 @@ class Certificate:
             kept |= {name: np.array(a, np.float64, order="C") for name, a in begun.items()}
             if self.start.batches is not None:
                 kept["batches"] = np.array(self.start.batches, np.int64, order="C")
-        for kind, given in (("start", self.begun), ("centre", self.centre)):
+        beside = {"start": self.begun, "centre": self.centre, "goal": self.goal, "direction": self.direction}
+        for kind, given in beside.items():
             kept |= {f"{kind}/{name}": np.array(a, np.float64, order="C") for name, a in (given or {}).items()}
         content = to_bytes(kept)
         document = self.document()
@@ -183,12 +231,17 @@ def canonical(document: Mapping[str, Any]) -> str:
 
 
 def load_certificate(folder: str | Path) -> Certificate:
-    """Read a certificate; nothing is checked but the digests and that the network is described as one.
+    """Read a certificate; only the digests and the description of the network are checked.
 
     Parameters
     ----------
     folder
-        The folder that `Certificate.save` wrote.
+        A folder written by `Certificate.save`.
+
+    Returns
+    -------
+    Certificate
+        The certificate.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -209,20 +262,21 @@ def load_certificate(folder: str | Path) -> Certificate:
                 f"{folder} holds a certificate in the format {document['format']!r}, this version reads {FORMAT!r}: "
                 "make it again with `wideproof prove`"
             )
-        weights, begun, centre = (
+        weights, begun, centre, goal, direction = (
             {name.removeprefix(kind): a for name, a in arrays.items() if name.startswith(kind)}
-            for kind in ("weights/", "start/", "centre/")
+            for kind in ("weights/", "start/", "centre/", "goal/", "direction/")
         )
         start = document.get("start")
         if start is not None:
             start = Start(
                 {**weights, **begun}, start["step_size"], start["steps"], arrays.get("batches"), tuple(start["bits"]),
-                start["distance"],
+                start["distance"], tuple(start.get("tables", ())),
             )  # fmt: skip
         return Certificate(
             document["summary"], document["theorem"], document["level"], graph_from_dict(document["network"]),
             document["claims"], weights, arrays["x"], arrays["y"], document["bound"]["sharp"], document["anchor"],
             document["loss"], start, begun if begun and start is None else None, centre or None,
+            goal or None, direction or None,
         )  # fmt: skip
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise InputError(f"{folder} is not a certificate, or is damaged ({error})") from error

@@ -2,38 +2,34 @@ r"""How much an error can grow along the steps of training, and so how many bits
 
 One step of gradient descent multiplies an error by at most
 
-$$ G = \max\{1 + \eta N,\; \eta (\beta \|J\|^2 + N) - 1\}, \qquad N \ge \Bigl\|\sum_i \ell_i' \nabla^2 f_i\Bigr\|, $$
+$$ G = \max\{1 + \eta N,\; \eta (\|\operatorname{diag}(\ell'')^{1/2} J\|^2 + N) - 1\}, \qquad
+N \ge \Bigl\|\sum_i \ell_i' \nabla^2 f_i\Bigr\|, $$
 
-with $\beta = \sup \ell''$. N is bounded with the columns of all examples as one matrix, weighted by $|\ell_i'|^{1/2}$
-(`docs/theory/certificates.md`). These are estimates in float64, for hints and plans: a verifier computes its own.
+with $\ell''$ of every output. N is bounded with the columns of all examples as one matrix, weighted by
+$|\ell_i'|^{1/2}$ (`docs/theory/certificates.md`). These are estimates in float64, for hints and plans: a
+verifier computes its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
 from wideproof.certificates.anchor import gram
 from wideproof.certificates.enclosure import exact
 from wideproof.certificates.jacobians import gains_of, pull
 from wideproof.certificates.passes import Pass, run
+from wideproof.certificates.tables import Along, Plan
 from wideproof.certificates.tangents import operator_norms
 from wideproof.networks import Graph, Term
 from wideproof.training import Objective, SquaredLoss
 
 FLOOR = 0.05  # of the mean square of the residuals, the least weight of an example
-# Seconds of a step for every two layers, product, product of pairs, norm's cubed size, unit, and weight (`Work`).
-PLAIN = (4e-3, 1e-9, 1e-10, 1.2e-10, 6e-8, 5e-8)
-DOUBLE = (3e-3, 1e-9, 0.0, 0.0, 3.6e-7, 1.5e-7)
-BALLS = (3e-3, 5e-9, 0.0, 0.0, 1.4e-5, 5e-6)
-FLOAT64, DOUBLED = 34, 76  # bits that float64 and double-double have to offer, about
 BATCHES = 512  # the same for batches
 SAMPLES = 24  # steps at which the growth is measured; between them the share of the residual is interpolated
 
@@ -47,17 +43,33 @@ class Growth:
     factors
         $G_k$ for every step.
     steepest
-        $\eta \beta \|J\|^2$ at the sampled steps; beyond 2 errors grow at the edge of stability.
+        $\eta \|\operatorname{diag}(\ell'')^{1/2} J\|^2$ at the sampled steps; beyond 2 errors grow at the edge of
+        stability.
     nearest
         For ReLU networks the smallest $|z|$ seen, relative to how fast it moves.
     reach
         How far all outputs at the end move at most, for weights that move by 1.
+    stiffness
+        By how much the logarithm of each factor grows, at most, at a distance of 1 from the step.
+    tables
+        The steps at which tables of norms of products are made.
     """
 
     factors: Float[np.ndarray, "steps"]
     steepest: Float[np.ndarray, "looks"]
     nearest: float
     reach: float
+    stiffness: Float[np.ndarray, "steps"]
+    tables: tuple[int, ...] = ()
+
+    @property
+    def flat(self) -> float:
+        """A distance at the end so small that the factors are those of the middle: they rise by a factor e at most.
+
+        An error that is to be so large at the end is smaller at every step before by what it grows by in between.
+        """
+        shares = np.arange(1, len(self.factors) + 1) / len(self.factors) * np.exp2(-self.to_go())
+        return 1 / max(float((self.stiffness / self.factors * shares).sum()), 1e-300)
 
     @property
     def bits(self) -> float:
@@ -80,6 +92,27 @@ def slopes(
     return found * len(outputs) if objective.reduction == "mean" else found
 
 
+def bends(
+    objective: Objective, outputs: Float[np.ndarray, "n c"], y: Float[np.ndarray, "n c"]
+) -> Float[np.ndarray, "n c"]:
+    r"""Return $\ell''$ for every output, without the factor of a mean, and the larger side where it jumps.
+
+    >>> from wideproof.training import LOGISTIC
+    >>> margins = np.array([[0.0], [3.0]])
+    >>> bends(Objective(LOGISTIC, "mean"), margins, np.ones((2, 1))).round(4).ravel().tolist()
+    [0.25, 0.0452]
+    """
+    most, z = 1.0 if objective.loss.smoothness is None else objective.loss.smoothness, y * outputs
+    slope = np.abs(slopes(objective, outputs, y))
+    found = {
+        "logistic": slope * np.maximum(1 - slope, 0.0),  # rounding may take it above 1
+        "exp_linear": np.where(z >= 0, slope, 0.0),
+        "huber_hinge": np.where((z >= 0) & (z <= 1), most, 0.0),
+        **dict.fromkeys(("squared_hinge", "half_squared_hinge"), np.where(z <= 1, most, 0.0)),
+    }
+    return found.get(objective.loss.name, np.full(z.shape, most))
+
+
 def follow(
     graph: Graph,
     params: Mapping[str, np.ndarray],
@@ -89,8 +122,11 @@ def follow(
     step_size: float,
     steps: int,
     batches: Int[np.ndarray, "steps batch"] | None = None,
+    tabled: bool = False,
 ) -> Growth:
     """Run the steps in float64 and measure what they do to errors; `y` are the scored targets.
+
+    With `tabled` norms of products of layers are used, with a new table wherever it helps.
 
     >>> from wideproof.networks import FullyConnected
     >>> network, x, y = FullyConnected(3, 16, 1), np.eye(3), np.array([[1.0], [-1.0], [1.0]])
@@ -105,7 +141,8 @@ def follow(
     looks = {0, *np.geomspace(1, max(steps, 2) - 1, SAMPLES).astype(int), steps - 1}
     if batches is not None:  # every batch has a share of its own
         looks |= set(np.linspace(0, steps - 1, min(steps, BATCHES)).astype(int))
-    sizes, shares, steep, nearest, speeds = np.empty(steps), {}, {}, math.inf, []
+    sizes, shares, steep, stiff, nearest, speeds = np.empty(steps), {}, {}, {}, math.inf, []
+    plan, last = Plan(graph, x) if tabled else None, 0
     for k in range(steps):
         at = rows if batches is None else batches[k]
         factor = (1 if objective.reduction == "mean" else n) / len(at)
@@ -114,10 +151,17 @@ def follow(
         sizes[k] = np.linalg.norm(seeds)
         gains = gains_of(passed, seeds)
         if k in looks:
-            bend, speeds = _bend(graph, weights, passed, seeds, gains)
-            shares[k] = factor * bend / max(sizes[k], 1e-300)
-            share = factor * step_size * _curvature(objective)
-            steep[k] = share * _steepest(passed, 2 / share)
+            share, size = factor * step_size, max(sizes[k], 1e-300)
+            if plan is not None and plan.made is None:
+                plan.renew(k, weights)
+            bend, speeds, more = _bend(graph, weights, passed, seeds, gains, plan)
+            if plan is not None and plan.worn(bend / size, share * size, max(k - last, 1)):
+                plan.renew(k, weights)
+                bend, speeds, more = _bend(graph, weights, passed, seeds, gains, plan)
+                plan.settle(bend / size)
+            last, shares[k] = k, factor * bend / size
+            stiff[k] = share * more
+            steep[k] = share * _steepest(passed, bends(objective, passed.outputs.mid, y[at]), 2 / share)
         for j, node in enumerate(graph.layers):
             if node.activation.kinked:
                 size = np.abs(passed.z[j].mid)
@@ -127,19 +171,21 @@ def follow(
             weights[name] = weights[name] - factor * step_size * change.reshape(weights[name].shape)
     known = np.array(sorted(shares))
     logs = np.log(np.maximum([shares[k] for k in known], 1e-300))
-    bends = step_size * np.exp(np.interp(np.arange(steps), known, logs)) * sizes
+    bent = step_size * np.exp(np.interp(np.arange(steps), known, logs)) * sizes
     upper = np.interp(np.arange(steps), known, [steep[k] for k in known])
     reach = _reach(graph, weights, run(graph, weights, x, tracked=False))
-    return Growth(np.maximum(1 + bends, upper + bends - 1), np.array([steep[k] for k in known]), nearest, reach)
+    rises = np.exp(np.interp(np.arange(steps), known, np.log(np.maximum([stiff[k] for k in known], 1e-300))))
+    factors, made = np.maximum(1 + bent, upper + bent - 1), () if plan is None else tuple(plan.steps)
+    return Growth(factors, np.array([steep[k] for k in known]), nearest, reach, rises, made)
 
 
-def _curvature(objective: Objective) -> float:
-    return 1.0 if objective.loss.smoothness is None else objective.loss.smoothness
+def _steepest(passed: Pass, curves: Float[np.ndarray, "n c"], enough: float) -> float:
+    """Return a bound of the largest eigenvalue of the weighted Gram matrix, exact where a quick one is above `enough`.
 
-
-def _steepest(passed: Pass, enough: float) -> float:
-    """Return a bound of the largest eigenvalue of the Gram matrix, exact where a quick one is above `enough`."""
-    matrix = gram(passed, tuple(passed.graph.trained)).mid
+    Rows of the Gram matrix are (example, output).
+    """
+    roots = np.sqrt(curves).ravel()
+    matrix = gram(passed, tuple(passed.graph.trained)).mid * roots[:, None] * roots
     quick = float(np.sqrt(np.linalg.norm(matrix @ matrix)))
     return quick if quick <= enough else float(np.linalg.eigvalsh(matrix)[-1])
 
@@ -156,8 +202,11 @@ def _columns(a: Float[np.ndarray, "n p m"], weights: Float[np.ndarray, "n"]) -> 
 
 def _tangents(
     graph: Graph, params: Mapping[str, np.ndarray], passed: Pass, p: Float[np.ndarray, "n"]
-) -> tuple[dict[int, Float[np.ndarray, "K"]], list[Float[np.ndarray, "K"]], dict[tuple[int, Term], float]]:
-    """Return how fast values and pre-activations move with each trained array, and the norms of what these read."""
+) -> tuple[
+    dict[int, Float[np.ndarray, "K"]], list[Float[np.ndarray, "K"]], dict[tuple[int, Term], float],
+    Mapping[tuple[int, Term], float],
+]:  # fmt: skip
+    """Return how values and pre-activations move with each trained array, norms of what these read, and of matrices."""
     matrices = {name: exact(graph.matrix(params, name), False) for name in params if name != graph.bias}
     omega = operator_norms(graph, {k: v for k, v in matrices.items() if k != graph.read_out}, False)
     names = {name: k for k, name in enumerate(graph.trained)}
@@ -174,12 +223,12 @@ def _tangents(
         skip = 0 if node.skip is None else paths[node.skip]
         paths[k] = skip + node.scale * node.activation.known.lipschitz * speed
         moves.append(speed)
-    return paths, moves, reads
+    return paths, moves, reads, omega
 
 
 def _reach(graph: Graph, params: Mapping[str, np.ndarray], passed: Pass) -> float:
     r"""Return $\|O\|$: how far the outputs move at most, for weights that move by 1."""
-    paths, _, _ = _tangents(graph, params, passed, np.ones(len(passed.outputs.mid)))
+    paths, _, _, _ = _tangents(graph, params, passed, np.ones(len(passed.outputs.mid)))
     moved = _norm(graph.matrix(params, graph.read_out)) * np.sqrt(sum(np.square(paths[k]) for k in graph.sites))
     sizes = {graph.read_out: math.sqrt(sum(float(np.square(passed.values[k].mid).sum()) for k in graph.sites)),
              graph.bias: math.sqrt(len(passed.outputs.mid) * len(graph.sites))}  # fmt: skip
@@ -192,34 +241,42 @@ def _bend(
     passed: Pass,
     seeds: Float[np.ndarray, "n c"],
     gains: list[Float[np.ndarray, "n p m"]],
-) -> tuple[float, list[float]]:
-    """Return N, and how fast pre-activations move."""
+    plan: Plan | None = None,
+) -> tuple[float, list[float], float]:
+    """Return N, how fast pre-activations move, and how much N may grow at a distance of 1; `plan` has tables."""
     sizes = np.linalg.norm(seeds, axis=1)
     p = np.sqrt(np.maximum(sizes, FLOOR * math.sqrt(float(np.square(sizes).mean())) + 1e-100))
     names = {name: k for k, name in enumerate(graph.trained)}
-    q, (paths, moves, reads) = np.zeros((len(names),) * 2), _tangents(graph, params, passed, p)
+    q, (paths, moves, reads, omega) = np.zeros((len(names),) * 2), _tangents(graph, params, passed, p)
+    ahead: Along | None = None
+    if plan is not None:
+        ahead = plan.along(params, reads, omega)
+        paths, moves = ahead.paths, ahead.speeds
     speeds: list[float] = []
+    longest, pulls = [], [_norm(_columns(gain, 1 / p)) for gain in gains]
     for k, node in enumerate(graph.layers):
         known, own = node.activation.known, []
-        gain, speed = _norm(_columns(gains[k], 1 / p)), moves[k]
+        gain, speed = pulls[k], moves[k]
         for t in node.terms:
             if t.weight in names:
                 u, w = passed.inputs[graph.read(k, t)].mid, names[t.weight]
-                size = reads[k, t]
                 q[w] += node.scale * t.map.factor * gain * paths[t.source]
                 q[:, w] += node.scale * t.map.factor * gain * paths[t.source]
                 if t.source < 0 and len(graph.uses(t.weight)) == 1:
-                    own.append((w, size, u.reshape(-1, u.shape[-1])))
+                    own.append((w, u.reshape(-1, u.shape[-1])))
         b = np.einsum("nc,ncpm->npm", seeds, passed.b[k].mid)
+        longest.append(float((np.abs(b) / np.square(p)[:, None, None]).max()))
         z, step = passed.z[k].mid, 1e-5
         curve = known.smoothness and (known.slope(z + step) - known.slope(z - step)) / (2 * step)
         d = b * curve
         most = float((np.abs(d) / np.square(p)[:, None, None]).max())
-        q += node.scale * most * np.outer(speed, speed)
-        for w, size, u in own:
+        side = math.sqrt(node.scale * most) * speed
+        side = side if ahead is None else np.minimum(side, ahead.bent[k])
+        q += np.outer(side, side)
+        for w, u in own:
             flat = d.reshape(-1, d.shape[-1])
             forms = np.einsum("im,im->m", np.square(u @ u.T) @ flat, flat)
-            q[w, w] += node.scale * min(0.0, math.sqrt(max(float(forms.max()), 0.0)) - most * size**2)
+            q[w, w] += min(0.0, node.scale * math.sqrt(max(float(forms.max()), 0.0)) - side[w] ** 2)
         speeds.append(float(np.linalg.norm(speed)) / float(p.min()))
     if graph.read_out in names:
         w = names[graph.read_out]
@@ -227,90 +284,44 @@ def _bend(
         row = _norm(sides.T) * np.sqrt(sum(np.square(paths[k]) for k in graph.sites))
         q[w] += row
         q[:, w] += row
-    return float(np.linalg.norm(q, 2)), speeds
+    rest = _norm((seeds / p[:, None]).reshape(-1, graph.outputs).T)
+    read_out = _norm(graph.matrix(params, graph.read_out))
+    change = read_out * np.sqrt(sum(np.square(paths[k]) for k in graph.sites))
+    if graph.read_out in names:
+        sizes = [_columns(passed.values[k].mid, p) for k in graph.sites]
+        change[names[graph.read_out]] += math.sqrt(sum(float(np.square(size).sum()) for size in sizes))
+    shift = float(np.linalg.norm(change)) / float(p.min()) ** 2
+    rise = _rise(graph, float(p.min()), shift, rest, longest, pulls, moves, paths, omega, read_out)
+    return float(np.linalg.norm(q, 2)), speeds, rise
 
 
-class Work(NamedTuple):
-    """What a verifier's step is made of.
-
-    Attributes
-    ----------
-    layers
-        How many nodes there are.
-    passes
-        Products forward, back for every output, and of gradients.
-    pairs
-        Those of the Gram matrix.
-    norms
-        Cubed sizes of the matrices whose norms are taken.
-    units
-        Values of activations.
-    weights
-        Entries of all matrices.
-    """
-
-    layers: int
-    passes: float
-    pairs: float
-    norms: float
-    units: float
-    weights: float
-
-
-def work_of(graph: Graph, params: Mapping[str, ArrayLike], rows: int) -> Work:
-    """Count what a step on `rows` examples is made of.
-
-    >>> from wideproof.networks import FullyConnected
-    >>> network = FullyConnected(3, 16, 1)
-    >>> work_of(network.graph, network.init(0), 5).units
-    80.0
-    """
-    graph = graph.unrolled
-    passes = pairs = units = norms = 0.0
-    weights = {t.weight: float(np.size(np.asarray(params[t.weight or ""]))) for _, t in graph.terms()}
-    columns = rows * graph.outputs * len(graph.sites)
-    for k, t in graph.terms():
-        matrix, places = graph.matrix(params, t.weight or ""), math.prod(graph.grids[k])
-        out, fan_in = matrix.shape
-        passes += out * fan_in * places * (2 * rows + columns)
-        pairs += columns**2 * (out + fan_in)
-        norms += min(fan_in, rows * places) ** 3 + min(out, rows * places) ** 3
-        units += out * places * rows
-    return Work(len(graph.layers), passes, pairs, norms + columns**3, units, sum(weights.values()))
-
-
-def step_seconds(work: Work, bits: Sequence[float] | Float[np.ndarray, "steps"]) -> Float[np.ndarray, "steps"]:
-    """Return about how long a verifier takes for steps of this work, with so many bits each.
-
-    Every step is taken in float64, which bounds the growth; where that is not enough, once more in double-double or in
-    balls, where every number is an object. The rates were measured on one core (`benchmarks/from_start.py cost`).
-
-    >>> work = Work(layers=2, passes=4e6, pairs=1e6, norms=1e6, units=1e4, weights=2e4)
-    >>> float64, double, balls = step_seconds(work, [20.0, 60.0, 120.0])
-    >>> bool(float64 < double < balls)
-    True
-    """
-    needed = np.asarray(bits, float)
-    counts = np.array([(1 + work.layers) / 2, work.passes, work.pairs, work.norms, work.units, work.weights])
-    plain, double, balls = (float(counts @ rates) for rates in (PLAIN, DOUBLE, BALLS))
-    return plain + np.where(needed > DOUBLED, balls, np.where(needed > FLOAT64, double, 0.0))
-
-
-def seconds_to_follow(
-    graph: Graph, params: Mapping[str, ArrayLike], rows: int, bits: Sequence[float] | Float[np.ndarray, "steps"]
+def _rise(
+    graph: Graph,
+    least: float,
+    shift: float,
+    rest: float,
+    longest: list[float],
+    pulls: list[float],
+    moves: list[Float[np.ndarray, "K"]],
+    paths: dict[int, Float[np.ndarray, "K"]],
+    omega: Mapping[tuple[int, Term], float],
+    read_out: float,
 ) -> float:
-    """Return about how long a verifier takes to follow steps on `rows` examples each, with so many bits at each.
-
-    Parameters
-    ----------
-    params
-        Weights by name.
-
-    Examples
-    --------
-    >>> from wideproof.networks import FullyConnected
-    >>> network = FullyConnected(3, 16, 1)
-    >>> 0.2 < seconds_to_follow(network.graph, network.init(0), 3, [20.0] * 100) < 2.0
-    True
-    """
-    return float(step_seconds(work_of(graph, params, rows), bits).sum())
+    """Return how much N may grow at a distance of 1: the change of adjoints and of second derivatives there."""
+    site = math.sqrt(sum(float(np.square(paths[k]).sum()) for k in graph.sites))
+    back, rise = dict.fromkeys(range(-(graph.times or 1), len(graph.layers)), 0.0), 2 * shift * site
+    for k in graph.sites:
+        back[k] = read_out * shift + rest
+    for k in reversed(range(len(graph.layers))):
+        node, fast = graph.layers[k], float(np.linalg.norm(moves[k]))
+        known = node.activation.known
+        turn = known.lipschitz * back[k] + (known.smoothness or 0.0) * longest[k] * fast
+        apart = ((known.smoothness or 0.0) * back[k] + (known.third or 0.0) * longest[k] * fast) / least
+        rise += node.scale * apart * fast**2
+        if node.skip is not None:
+            back[node.skip] += back[k]
+        for t in node.terms:
+            if t.moves and t.source >= 0:
+                back[t.source] += node.scale * (omega[k, t] * turn + t.map.factor * pulls[k])
+                rise += 2 * node.scale * t.map.factor * turn * float(np.linalg.norm(paths[t.source]))
+    return rise

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from wideproof.certificates.anchor import Anchor, gram, least_singular, weigher
 from wideproof.certificates.enclosure import UP, Ball, exact, inner, largest_eigenvalue, lengths, multiply
 from wideproof.certificates.passes import Pass, run
-from wideproof.certificates.squared_loss import Descent, descent
+from wideproof.certificates.squared_loss import Convergence, descent
 from wideproof.certificates.staircase import Staircase
 from wideproof.networks import Graph
 
@@ -90,7 +90,7 @@ def find_jumps(
     eta: float | None = None,
     epsilon: float = 1e-12,
     room: float = 0.0,
-) -> tuple[Descent | None, float]:
+) -> tuple[Convergence | None, float]:
     r"""Look for the smallest radius from which Theorem 1 with jumps concludes.
 
     Returns what it concludes, `None` if there is none, and the least $\tfrac32 D / s$ that was met, which has to be

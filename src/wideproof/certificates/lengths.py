@@ -12,6 +12,18 @@ from jax.typing import ArrayLike
 def length(arrays: Mapping[str, np.ndarray]) -> float:
     """Return the Euclidean norm of several arrays together.
 
+    Parameters
+    ----------
+    arrays
+        Arrays by name.
+
+    Returns
+    -------
+    float
+        The norm.
+
+    Examples
+    --------
     >>> length({"W1": np.full((2, 2), 2.0), "a": np.array([3.0])})
     5.0
     """
@@ -19,14 +31,21 @@ def length(arrays: Mapping[str, np.ndarray]) -> float:
 
 
 def distance(names: Iterable[str], here: Mapping[str, ArrayLike], there: Mapping[str, ArrayLike]) -> float:
-    """Return how far the named arrays are apart.
+    """Return the distance between two sets of arrays.
 
     Parameters
     ----------
     names
-        The arrays that count.
-    here, there
-        Two sets of arrays by name.
+        The arrays to compare.
+    here
+        Arrays by name.
+    there
+        Other arrays with the same names.
+
+    Returns
+    -------
+    float
+        The Euclidean distance.
 
     Examples
     --------

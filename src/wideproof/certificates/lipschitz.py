@@ -85,7 +85,8 @@ def _margin(anchor: Anchor) -> float:
 
 def _ways(anchor: Anchor, radius: float) -> list[tuple[Float[np.ndarray, "n K K"], Float[np.ndarray, "K K"]]]:
     """The forms of every example and of all together, for each way to the tangents at the anchor."""
-    each, whole = ball(anchor, radius, anchor.inputs), ball(anchor, radius, _together(anchor))
+    each = ball(anchor, radius, anchor.inputs, len(anchor.slope[0]))
+    whole = ball(anchor, radius, _together(anchor), 1)
     at_most, hidden = backward(anchor, radius, each)
     known = [node.activation.known for node in anchor.graph.layers]
     bends = [f.smoothness * radius * _lengths(moved) for f, moved in zip(known, each.z, strict=True)]
@@ -111,10 +112,10 @@ def _most(each: Sequence[Float[np.ndarray, "n"]]) -> list[Float[np.ndarray, "1"]
     return [a.max(keepdims=True) for a in each]
 
 
-def ball(anchor: Anchor, radius: float, inputs: Mapping[Read, Float[np.ndarray, "n"]]) -> Ball:
-    """Bound how far values are from those at the anchor; `inputs` are the norms there."""
+def ball(anchor: Anchor, radius: float, inputs: Mapping[Read, Float[np.ndarray, "n"]], n: int) -> Ball:
+    """Bound how far values are from those at the anchor; `inputs` are the norms there, for `n` examples each."""
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
-    still = np.zeros((len(next(iter(inputs.values()))), len(columns)))
+    still = np.zeros((n, len(columns)))
     x, seen, z = _still(graph, still), {}, []
     for k, node in enumerate(graph.layers):
         z.append(still.copy())
@@ -327,14 +328,14 @@ def closest_to_a_kink(anchor: Anchor, radius: float) -> tuple[int, int, int, flo
 
 def _sign_ratios(anchor: Anchor, radius: float) -> dict[int, Float[np.ndarray, "n p m"]]:
     graph, columns = anchor.graph, {name: i for i, name in enumerate(anchor.graph.trained)}
-    each = ball(anchor, radius, anchor.inputs) if anchor.clearance else None
+    each = ball(anchor, radius, anchor.inputs, len(anchor.slope[0])) if anchor.clearance else None
     ratios = {}
     for k, clearance in anchor.clearance.items():
         assert each is not None
         n, _, units = clearance.shape
         v = np.zeros((n, units, len(columns)))
         for t in graph.layers[k].terms:
-            once = min(1.0, t.map.factor)  # one position reads no entry twice
+            once = t.map.once(t.weight is not None)
             size = once if t.weight is None else anchor.rows[t.weight] * once
             v += np.broadcast_to(size, units)[None, :, None] * each.x[t.source][:, None, :]
             if t.weight in columns:

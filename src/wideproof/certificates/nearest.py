@@ -40,16 +40,27 @@ def nearest(
 ) -> Nearest | None:
     r"""Find the fit that is nearest to `params`, by $z \leftarrow \theta_0 - J^+ (J (\theta_0 - z) + r)$ at $z$.
 
-    Where that ends, $r = 0$ and $\theta_0 - z$ is normal to the set of fits. `None` where it does not end.
+    At the limit, $r = 0$ and $\theta_0 - z$ is normal to the set of fits.
 
     Parameters
     ----------
-    x, y
-        Inputs and targets.
+    network
+        The network.
+    params
+        $\theta_0$, by name.
+    x
+        Inputs, one example in each row.
+    y
+        Targets, one row for each example.
     start
-        Where the iteration begins; by default at `params`.
+        The first iterate $z$; by default `params`.
     steps
-        At most so many steps.
+        Maximum number of iterations.
+
+    Returns
+    -------
+    Nearest | None
+        The fit, or `None` if the iteration does not converge.
 
     Examples
     --------

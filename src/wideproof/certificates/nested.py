@@ -40,11 +40,13 @@ def nested_sets(anchor: Anchor, network: Network, params: Mapping[str, np.ndarra
     )  # fmt: skip
 
 
-def climb_nested(rho: float, s: float, known: NestedSets, pull: float, cells: int = 2000) -> Staircase | None:
+def climb_nested(
+    rho: float, s: float, known: NestedSets, pull: float, off: float = 0.0, cells: int = 2000
+) -> Staircase | None:
     r"""Look for radii at which Theorem 1 holds on sets in which every single output weight stays small.
 
     Along the path $|\delta a_j| \le \bar a$, from the time integral $\sum \eta \|r_k\| \le \int dt / (s - M)$.
-    `pull` is what the step size leaves of s.
+    `pull` is what the step size leaves of s, and `off` how far the start may be from these weights.
     """
     q = known.scale * known.inputs * known.lipschitz
     p = known.scale * known.inputs * known.longest * known.smoothness
@@ -60,8 +62,8 @@ def climb_nested(rho: float, s: float, known: NestedSets, pull: float, cells: in
             if not next_m < pull:
                 return None
             next_time = time + step / (s - next_m)
-            moved = min(t, known.scale * cap * known.lipschitz * known.inputs * next_time)
-            needed = known.scale * (known.row + known.lipschitz * known.inputs * moved) * next_time
+            moved = min(t, off + known.scale * cap * known.lipschitz * known.inputs * next_time)
+            needed = off + known.scale * (known.row + known.lipschitz * known.inputs * moved) * next_time
             wanted = (known.largest + min(t, needed)) * (1 + 1e-9)
             if cap > wanted * (1 - 1e-10):
                 break

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from jaxtyping import Float
 
 from wideproof.certificates.anchor import Anchor
 from wideproof.certificates.attempt import Attempt, Obstacle
-from wideproof.certificates.certificate import Certificate
 from wideproof.certificates.lipschitz import closest_to_a_kink, lipschitz, sign_slack
-from wideproof.certificates.squared_loss import Descent, proof_ratio
-from wideproof.data import AnyDataset, SequenceDataset, conflicts, groups_of_equal_rows, half_square
+from wideproof.certificates.setting import Setting
+from wideproof.certificates.squared_loss import Convergence, proof_ratio
+from wideproof.data import SequenceDataset, conflicts, groups_of_equal_rows, half_square
 from wideproof.kernels import spectrum
-from wideproof.networks import Network
 
 
-def contradiction(
-    network: Network, params: Mapping[str, np.ndarray], data: AnyDataset, level: str, about: Mapping[str, Any]
-) -> Attempt | None:
+class Impossible(TypedDict):
+    """The claims where equal inputs have different targets: which rows, and the least loss of any function of them."""
+
+    groups: list[list[int]]
+    least_loss: float
+
+
+def contradiction(setting: Setting) -> Attempt[None] | None:
     """Equal inputs with different targets: zero loss is impossible, and that is certified."""
+    data = setting.data
     found = conflicts(data)
     if not found.least_square > 0:
         return None
@@ -39,8 +43,8 @@ def contradiction(
         f"input is at least {least:.6g}. Run `wideproof verify` on this folder to have it proved by an independent "
         "program."
     )
-    claims = {"groups": clashing, "least_loss": least}
-    made = Certificate(summary, "impossible", level, network.graph, claims, params, data.x, data.y, False, about)
+    claims = Impossible(groups=clashing, least_loss=least)
+    made = setting.certificate("impossible", claims, summary, sharp=False)
     return Attempt(None, made, obstacle)
 
 
@@ -66,7 +70,7 @@ def no_eigenvalue(anchor: Anchor, x: Float[np.ndarray, "n ..."]) -> Obstacle | N
     return Obstacle("eigenvalue", 0.0, 0.0, reason, advice)
 
 
-def step_too_large(step_size: float, safe: Descent) -> Obstacle:
+def step_too_large(step_size: float, safe: Convergence) -> Obstacle:
     """A step size that is not certified, where the `safe` one is."""
     end = 2 / (safe.b**2 + safe.s**2)
     why = f"must be below 2/(b² + s²) = {end:.4g}" if step_size >= end else "leaves too little of s for the proof"
@@ -91,8 +95,22 @@ def ratio_too_large(anchor: Anchor, polished: bool = False) -> Obstacle:
 
 
 def too_far(share: float, allowed: float) -> Obstacle:
-    """Weights that fit only where polishing moves them farther than was asked for, as a share of their length.
+    """Return the obstacle of weights that fit only after polishing has moved them farther than allowed.
 
+    Parameters
+    ----------
+    share
+        The distance, relative to the length of the weights.
+    allowed
+        The largest distance that was allowed, relative as well.
+
+    Returns
+    -------
+    Obstacle
+        The obstacle.
+
+    Examples
+    --------
     >>> print(too_far(0.97, 0.1))
     the weights must move by 97 % of their length to fit, and 10 % was allowed: train the model further; or allow more
     """

@@ -11,7 +11,7 @@ from jaxtyping import Float, Shaped
 
 from wideproof.certificates.enclosure import UP, Ball, activate, add, divided, exact, multiply, product, scaled
 from wideproof.networks import Graph, Read, Term
-from wideproof.networks.maps import Average, Flat, Identity, Ones, Patches
+from wideproof.networks.maps import Average, Flat, Identity, Ones, Patches, Select
 
 EXTENDED = 4e9  # products of long doubles that are worth their time
 READ_OUT = 5e8  # the same for the last layer alone
@@ -66,6 +66,15 @@ def run(
     inputs, z, values, slopes, outputs = forward
     b, g = _backward(graph, params, values, slopes, tracked, omega, lean)
     return Pass(graph, inputs, tuple(z), tuple(values), tuple(slopes), b, g, outputs)
+
+
+def features(
+    graph: Graph, params: Mapping[str, np.ndarray], x: Float[np.ndarray, "n ..."], tracked: bool = True
+) -> tuple[Ball, Ball]:
+    """Return what the read-out multiplies, in the order of its columns, and the outputs: one row for each example."""
+    dtype = np.longdouble if tracked and graph.kinked and _work(graph, params, len(x)) < EXTENDED else np.float64
+    _, _, values, _, outputs = _forward(graph, params, x, tracked, {}, dtype)
+    return values[graph.sites[0]].map(lambda a: a.swapaxes(1, 2)).joined(2), outputs
 
 
 def _work(graph: Graph, params: Mapping[str, np.ndarray], n: int) -> int:
@@ -187,13 +196,29 @@ def reading(x: Ball, phi: Identity, positions: int) -> Ball:
         return divided(add(*(x.map(lambda a, o=o: shifts(a)[o]) for o in range(phi.count))), phi.count)
     if isinstance(phi, Flat):
         return x if x.mid.shape[-2] == 1 else x.map(lambda a: phi.gather(a)[..., None, :])
+    if isinstance(phi, Select):
+        shape = *x.mid.shape[:-2], math.prod(phi.out), phi.features
+        return _times(x.map(lambda a: phi.pick(a.reshape(*a.shape[:-2], -1)).reshape(shape)), phi)
     return x.map(phi.gather) if isinstance(phi, Patches) else x
+
+
+def _times(x: Ball, phi: Select) -> Ball:
+    """Multiply what a selection picked."""
+    if phi.times is None:
+        return x
+    return multiply(
+        x, exact(phi.times.reshape(math.prod(phi.out), phi.features).astype(x.mid.dtype), x.rad is not None)
+    )
 
 
 def returning(y: Ball, phi: Identity, positions: int) -> Ball:
     """Apply the adjoint of a map whose source has so many positions."""
     if isinstance(phi, Flat) and positions > 1:
         return y.map(lambda a: a.reshape(*a.shape[:-2], -1, positions).swapaxes(-1, -2))
+    if isinstance(phi, Select):
+        shape, picked = (*y.mid.shape[:-2], positions, phi.inputs), _times(y, phi)
+        beyond = picked.map(lambda a: np.pad(a.reshape(*a.shape[:-2], -1), [(0, 0)] * (a.ndim - 2) + [(0, 1)]))
+        return add(*(beyond.map(lambda a, at=at: a[..., at].reshape(shape)) for at in phi.readers))
     if not isinstance(phi, Patches):
         return y
     count, unshift = phi.count, phi.unshift

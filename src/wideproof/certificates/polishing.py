@@ -38,12 +38,14 @@ class Polished:
 
     Attributes
     ----------
+    params
+        The weights, by name.
     residuals
-        The norm of the residual before the first step and after each; with weight decay, of the gradient.
+        Norm of the residual before the first step and after each step; with weight decay, norm of the gradient.
     moved
-        The distance from where the steps began.
+        Distance from the weights before the first step.
     kind
-        Which weights moved: `"all"`, or the `"read-out"` alone; `"ridge"`: all of them, with weight decay.
+        Which weights moved: `"all"`, or only the `"read-out"`; `"ridge"`: all of them, with weight decay.
     """
 
     params: dict[str, np.ndarray]
@@ -57,7 +59,20 @@ class Polished:
         return len(self.residuals) - 1
 
     def share(self, network: Network, before: Mapping[str, np.ndarray]) -> float:
-        """Return the distance as a share of the length that the trained weights had before."""
+        """Return the distance relative to the length of the trained weights before the first step.
+
+        Parameters
+        ----------
+        network
+            The network.
+        before
+            Weights before the first step, by name.
+
+        Returns
+        -------
+        float
+            The ratio.
+        """
         return self.moved / length({name: before[name] for name in network.trained_names})
 
 
@@ -69,20 +84,29 @@ def fit_read_out(
     *,
     steps: int = 4,
 ) -> Polished | None:
-    r"""Take the shortest step of the read-out alone that fits all targets; `None` where it cannot.
+    r"""Take the shortest step of the read-out alone that fits all targets.
 
     The outputs are linear in a trained read-out: $a \leftarrow a - r^\top (X X^\top)^{-1} X$ with the last features X,
     one small system for any number of outputs. It needs at least as many features as examples; the steps after the
-    first only take away what rounding left.
+    first only remove rounding errors.
 
     Parameters
     ----------
+    network
+        The network.
     params
-        The weights to start from.
-    x, y
-        Inputs and targets.
+        The initial weights, by name.
+    x
+        Inputs, one example in each row.
+    y
+        Targets, one row for each example.
     steps
-        At most so many steps.
+        Maximum number of steps.
+
+    Returns
+    -------
+    Polished | None
+        The weights, or `None` if no read-out fits.
 
     Examples
     --------
@@ -95,7 +119,7 @@ def fit_read_out(
     now = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
     if network.paper != "du2019" or "a" not in network.trained_names or now["a"].size // max(1, y[0].size) < len(x):
         return None
-    features = np.asarray(network.features(now, x)[-1], np.float64).reshape(len(x), -1)
+    features = network.graph.alpha * np.asarray(network.features(now, x)[-1], np.float64).reshape(len(x), -1)
     weights, targets = now["a"].reshape(-1, features.shape[1]), np.asarray(y, np.float64).reshape(len(x), -1)
     try:
         factors = scipy.linalg.cho_factor(features @ features.T, check_finite=False)
@@ -123,16 +147,25 @@ def polish(
     *,
     steps: int = 60,
 ) -> Polished:
-    """Take Gauss-Newton steps until the residual stops falling; each is damped until it reduces the residual.
+    """Take Gauss-Newton steps until the residual stops falling; each step is damped until it reduces the residual.
 
     Parameters
     ----------
+    network
+        The network.
     params
-        The weights to start from.
-    x, y
-        Inputs and targets.
+        The initial weights, by name.
+    x
+        Inputs, one example in each row.
+    y
+        Targets, one row for each example.
     steps
-        At most so many steps.
+        Maximum number of steps.
+
+    Returns
+    -------
+    Polished
+        The weights, with the residual after each step.
 
     Examples
     --------
@@ -146,7 +179,7 @@ def polish(
     now = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
     start, trained = now, network.trained_names
     x = np.asarray(x, np.float64)
-    best = _residual(network, now, x, y)
+    best = residual_of(network, now, x, y)
     residuals = [float(np.linalg.norm(best))]
     damping = 0.0
     for _ in range(steps):
@@ -158,9 +191,9 @@ def polish(
             weights = solve(matrix, best.ravel(), tried)
             if weights is None:
                 continue
-            direction = _pull(network, now, x, weights.reshape(best.shape))
+            direction = pull(network, now, x, weights.reshape(best.shape))
             there = now | {name: now[name] - direction[name] for name in trained}
-            error = _residual(network, there, x, y)
+            error = residual_of(network, there, x, y)
             if np.linalg.norm(error) < residuals[-1]:
                 found, damping = (there, error), tried
                 break
@@ -194,9 +227,9 @@ def regularized(
     centre: Mapping[str, np.ndarray],
 ) -> Regularized:
     r"""Return $\tfrac12 \|r\|^2 + \tfrac{\lambda}{2} \|\theta - \theta_c\|^2$ and its gradient."""
-    error = _residual(network, params, x, y)
+    error = residual_of(network, params, x, y)
     gaps = {name: params[name] - weight for name, weight in centre.items()}
-    back = _pull(network, params, x, error)
+    back = pull(network, params, x, error)
     gradient = {name: back[name] + decay * gap for name, gap in gaps.items()}
     loss = float(np.square(error).sum()) / 2 + decay * length(gaps) ** 2 / 2
     return Regularized(loss, gradient, length(gradient))
@@ -213,21 +246,33 @@ def polish_ridge(
     centre: Mapping[str, ArrayLike] | None = None,
     steps: int = 100,
 ) -> Polished:
-    r"""Take Gauss-Newton steps on the loss with weight decay until its gradient is a matter of rounding.
+    r"""Take Gauss-Newton steps on the loss with weight decay until its gradient is zero up to rounding.
 
-    The loss is $\tfrac12 \|r\|^2 + \tfrac{\lambda}{2} \|\theta - \theta_c\|^2$ with the `decay` $\lambda$ and the
-    `centre` $\theta_c$, zero by default. With the gradient g, a step is
-    $(J^\top J + \alpha I)^{-1} g = (g - J^\top (G + \alpha I)^{-1} J g) / \alpha$, where $\alpha = \lambda$, or more
+    The loss is $\tfrac12 \|r\|^2 + \tfrac{\lambda}{2} \|\theta - \theta_c\|^2$. With the gradient g, a step is
+    $(J^\top J + \alpha I)^{-1} g = (g - J^\top (G + \alpha I)^{-1} J g) / \alpha$, where $\alpha = \lambda$, or larger
     while that does not help.
 
     Parameters
     ----------
+    network
+        The network.
     params
-        The weights to start from.
-    x, y
-        Inputs and targets.
+        The initial weights, by name.
+    x
+        Inputs, one example in each row.
+    y
+        Targets, one row for each example.
+    decay
+        Weight decay $\lambda$.
+    centre
+        $\theta_c$, by name; zero by default.
     steps
-        At most so many steps.
+        Maximum number of steps.
+
+    Returns
+    -------
+    Polished
+        The weights, with the norm of the gradient after each step.
 
     Examples
     --------
@@ -251,7 +296,7 @@ def polish_ridge(
             solved = solve(matrix, pushed.ravel(), alpha)
             if solved is None:
                 continue
-            back = _pull(network, now, x, solved.reshape(pushed.shape))
+            back = pull(network, now, x, solved.reshape(pushed.shape))
             there = now | {name: now[name] - (gradient[name] - back[name]) / alpha for name in trained}
             then = regularized(network, there, x, y, decay, middle)
             if then.loss < loss or (then.size < size and then.loss <= loss * (1 + 1e-12)):
@@ -280,9 +325,28 @@ def _push(
     return np.asarray(jax.jvp(outputs, (at,), ({name: jnp.asarray(u) for name, u in direction.items()},))[1])
 
 
-def _residual(
+@double
+def residual_of(
     network: Network, params: Mapping[str, np.ndarray], x: Float[np.ndarray, "n ..."], y: Float[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, "n ..."]:
+    """Return the outputs minus the targets, for the outputs that enter the loss.
+
+    Parameters
+    ----------
+    network
+        The network.
+    params
+        Weights by name.
+    x
+        Inputs, one example in each row.
+    y
+        Targets, one row for each example.
+
+    Returns
+    -------
+    array
+        The differences.
+    """
     outputs = np.asarray(network.scored(jnp.asarray(network(params, x))))
     return outputs - np.asarray(network.scored(jnp.asarray(y, jnp.float64)))
 
@@ -308,13 +372,31 @@ def solve(matrix: Any, r: Float[np.ndarray, "N"], damping: float) -> Float[np.nd
         return None
 
 
-def _pull(
+@double
+def pull(
     network: Network,
     params: Mapping[str, np.ndarray],
     x: Float[np.ndarray, "n ..."],
     weights: Float[np.ndarray, "n ..."],
 ) -> dict[str, np.ndarray]:
-    """Return the transposed Jacobian's product with `weights`, one number per scored output."""
+    """Return the product of the transposed Jacobian with `weights`.
+
+    Parameters
+    ----------
+    network
+        The network.
+    params
+        Weights by name.
+    x
+        Inputs, one example in each row.
+    weights
+        One number for each scored output.
+
+    Returns
+    -------
+    dict[str, array]
+        One array for each trained weight.
+    """
     return {name: np.asarray(g) for name, g in _pulled(network, dict(params), x, weights).items()}
 
 

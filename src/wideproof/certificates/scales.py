@@ -15,21 +15,23 @@ from typing import Literal
 
 import numpy as np
 
+from wideproof.cards import Told
 from wideproof.certificates.arguments import ALONE
 from wideproof.certificates.attempt import Attempt, Level
-from wideproof.certificates.certifying import certify
+from wideproof.certificates.certify import certify
+from wideproof.certificates.problem import Problem
 from wideproof.certificates.widths import Tried, doubled, positive
 from wideproof.data import AnyDataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
-from wideproof.progress import Progress, Watch
+from wideproof.progress import Progress, Watch, shown
 
 Start = Literal["doubled", "positive"]
 SMALLEST, LARGEST = 2.0**-20, 2.0**30
 
 
 @dataclass(frozen=True, eq=False)
-class NeededScale:
+class NeededScale(Told):
     """The smallest scales found, one for each seed (`None`: not up to the largest), and all that was tried."""
 
     network: FullyConnected
@@ -48,6 +50,7 @@ class NeededScale:
         return f"a proof before training passes at width {width} from output scale {span} ({len(known)} seeds)"
 
 
+@shown
 def scale_needed(
     network: FullyConnected,
     data: AnyDataset,
@@ -62,23 +65,36 @@ def scale_needed(
 ) -> NeededScale:
     """Find the smallest output scale at which convergence before training is certified, at the network's width.
 
-    Doubles the scale from 1 until a proof passes, or halves it while one does, and bisects what is between. The hidden
-    weights stay the same. With fixed outputs the proof ratio falls exactly like the inverse of the scale; with trained
-    ones a larger scale is taken to be easier.
+    The scale is doubled from 1 until a proof passes, or halved as long as one does, and the bracket is bisected. The
+    hidden weights stay the same. With fixed output weights the proof ratio is inversely proportional to the scale; with
+    trained ones the search assumes that a larger scale is easier.
 
     Parameters
     ----------
+    network
+        A fully-connected network; its width is kept.
+    data
+        The data, prepared for the network.
     start
         `"doubled"`, drawn from each seed; or `"positive"`, which needs linearly independent inputs and is the same for
         all seeds.
-    smallest, largest
-        The scales that are tried at most.
+    seeds
+        Seeds of the initial weights; one search for each.
+    smallest
+        The smallest scale to try.
+    largest
+        The largest scale to try.
     tolerance
-        The bisection ends when the bracket is this narrow, relatively.
+        Relative width of the bracket at which the bisection ends.
     level
         `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
     progress
-        Is called with every scale that was tried.
+        Callback; receives a `Progress` after every scale that was tried.
+
+    Returns
+    -------
+    NeededScale
+        The scale for each seed, with its attempt.
 
     Examples
     --------
@@ -93,6 +109,7 @@ def scale_needed(
         raise InputError(f"`smallest` must be at most 1 and `largest` at least 1, got {smallest} and {largest}")
     if start not in ("doubled", "positive"):
         raise InputError(f"the start must be 'doubled' or 'positive', got {start!r}")
+    problem = Problem(network, data)
     tried: list[Tried] = []
     scales: list[float | None] = []
     attempts: list[Attempt | None] = []
@@ -101,7 +118,7 @@ def scale_needed(
 
         def attempt(scale: float, seed: int = seed, params: dict[str, np.ndarray] = params) -> Attempt:
             about = {"anchor": f"the {start} initialization", "seed": seed, "scale": scale}
-            found = certify(network, params | {"a": scale * params["a"]}, data, level=level, about=about)
+            found = certify(problem.at(params | {"a": scale * params["a"]}), level=level, about=about)
             tried.append(Tried(network.width, seed, found.h, found.passed, scale))
             if progress is not None:
                 progress(Progress("certifying", len(tried), text=f"scale {scale:.3g}, seed {seed}", latest=tried[-1]))

@@ -25,7 +25,7 @@ ROUNDS = 32  # of making the ball larger for a step size beyond 1/b²
 
 
 @dataclass(frozen=True)
-class Descent:
+class Convergence:
     r"""What Theorem 1 concludes.
 
     Attributes
@@ -88,7 +88,7 @@ def descent(
     eta: float | None = None,
     epsilon: float = 1e-12,
     jump: float = 0.0,
-) -> Descent | None:
+) -> Convergence | None:
     """Return what Theorem 1 concludes from these claims, or `None` if its conditions fail.
 
     >>> found = descent(0.5, 1.0, 2.0, Staircase((1.0,), (0.5,)))
@@ -113,7 +113,7 @@ def descent(
     if not rate > 0:
         return None
     h = proof_ratio(rho, below(pull), staircase.constants[-1])
-    return Descent(rho, s, S, staircase, h, sigma, b, eta, share, rate, epsilon, steps_to(rho, rate, epsilon), jump)
+    return Convergence(rho, s, S, staircase, h, sigma, b, eta, share, rate, epsilon, steps_to(rho, rate, epsilon), jump)
 
 
 def find_descent(
@@ -124,7 +124,7 @@ def find_descent(
     *,
     eta: float | None = None,
     epsilon: float = 1e-12,
-) -> Descent | None:
+) -> Convergence | None:
     r"""Look for radii from which Theorem 1 concludes, at this step size or at $1/b^2$; `None` if there are none.
 
     `search(pull)` looks for radii with $\rho - \text{pull}\, t + \int_0^t M < 0$. Beyond $1/b^2$ a larger ball leaves

@@ -38,6 +38,15 @@ class Staircase(NamedTuple):
     r"""Radii $t_1 < \dots < t_J$ and a Lipschitz constant $\Lambda_j$ of the Jacobian on each ball.
 
     With `caps` $A_j$ the sets are smaller than balls: every single output weight is at most $A_j$ there.
+
+    Attributes
+    ----------
+    radii
+        The radii $t_j$, in ascending order.
+    constants
+        The constants $\Lambda_j$.
+    caps
+        The bounds $A_j$ of single output weights; `None` for whole balls.
     """
 
     radii: tuple[float, ...]
@@ -47,6 +56,18 @@ class Staircase(NamedTuple):
     def integrals(self, cells: int | None = None) -> tuple[Fraction, Fraction]:
         r"""Return $M$ and $\int M$ at the end of the first `cells` cells.
 
+        Parameters
+        ----------
+        cells
+            Number of cells; by default all.
+
+        Returns
+        -------
+        tuple[Fraction, Fraction]
+            $M$ and its integral.
+
+        Examples
+        --------
         >>> Staircase((2.0,), (3.0,)).integrals()
         (Fraction(6, 1), Fraction(6, 1))
         """

@@ -18,13 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from wideproof.certificates import growth, lengths
-from wideproof.certificates.arguments import checked
-from wideproof.certificates.attempt import Attempt, Obstacle
+from wideproof.certificates import costs, growth, lengths, tables
+from wideproof.certificates.arguments import ALONE, instance_of
+from wideproof.certificates.attempt import Attempt, Level, Obstacle
 from wideproof.certificates.certificate import Certificate, Start
-from wideproof.certificates.certifying import certify
-from wideproof.certificates.classify import certify_classifier, no_lower_loss
 from wideproof.certificates.obstacles import no_eigenvalue
+from wideproof.certificates.problem import Problem
+from wideproof.certificates.setting import Setting
+from wideproof.certificates.squared_loss import Convergence
+from wideproof.certificates.theorems.descent import Descent
+from wideproof.certificates.theorems.finite import Finite, claims_of, margin_of, slack
+from wideproof.certificates.theorems.logistic import Classified, Logistic, no_lower_loss
 from wideproof.errors import InputError
 from wideproof.training import LOGISTIC, Objective, Run, SquaredLoss, Status
 
@@ -37,6 +41,9 @@ MOST_BITS, MOST_STEPS = 3000, 100_000
 MOST_ROWS = 2000
 MOST_WORK, STEP_WORK = 10**15, 10**6  # of a verifier: bits times (10^6 + rows times weights) summed over the steps
 
+THEOREM = instance_of(Descent | Logistic | Finite, "`Descent()`, `Logistic()` or `Finite()`")
+_OF_THE_RUN = {"step_size": None, "room": 0.0, "rooms": (0.0,)}
+
 
 def batches_of(run: Run) -> Int[np.ndarray, "steps batch"] | None:
     """Return the rows that every step of a run used, `steps x batch`; `None` for gradient descent.
@@ -48,30 +55,59 @@ def batches_of(run: Run) -> Int[np.ndarray, "steps batch"] | None:
     >>> batches_of(train(FullyConnected(3, 8, 1), data, Recipe(steps=5, batch=2))).shape
     (5, 2)
     """
-    from wideproof.training import minibatch
+    from wideproof.training import epoch_batch, minibatch
 
     n, batch = run.data.n, run.recipe.batch
     if batch is None or batch >= n:
         return None
     key, steps = jax.random.key(run.recipe.seed), jnp.arange(run.step)
-    return np.asarray(jax.vmap(lambda step: minibatch(key, step, n, batch))(steps), np.int64)
+
+    def rows(step: jax.Array) -> jax.Array:
+        return epoch_batch(key, step, n, batch)[0] if run.recipe.shuffle else minibatch(key, step, n, batch)
+
+    return np.asarray(jax.vmap(rows)(steps), np.int64)
 
 
-@checked
-def certify_from_start(run: Run, **options: Any) -> Attempt:
-    r"""Certify that the run's method, started at its initial weights, reaches a global minimum of the squared loss.
+def certify_from_start(
+    run: Run,
+    theorem: Descent | Logistic | Finite | None = None,
+    *,
+    careful: bool = False,
+    level: Level = "enclosed",
+    sharp: bool = False,
+    about: Mapping[str, Any] | None = None,
+) -> Attempt[Any]:
+    r"""Certify what the run's method reaches, started at its initial weights: its steps are followed one by one.
 
     Theorem 1 has to hold at the run's end with $\rho + (b + s)\,\epsilon$ in place of the residual $\rho$: then it does
     for every start within $\epsilon$, the claimed `distance`, which the exact steps have to reach. The mean logistic
     loss of one output has no minimum: Theorem 3, with the loss $L_0 + b\,\epsilon/\sqrt n$ in place of $L_0$, says how
-    far gradient descent takes it from there.
+    far gradient descent takes it from there. With `Finite` only the loss after the last step is claimed, and that every
+    example is on the right side, for all networks and the losses squared, logistic, exp_linear, squared_hinge,
+    half_squared_hinge and huber_hinge: the distance to the exact steps obeys
+    $\varepsilon_{k+1} = G_k \varepsilon_k + \delta_k$.
 
     Parameters
     ----------
     run
-        Gradient descent, or stochastic gradient descent, after which gradient descent takes over.
-    options
-        Of `certify`, or for the logistic loss of `certify_classifier`.
+        A run in float64 of gradient descent, or of stochastic gradient descent that gradient descent continues.
+    theorem
+        What is to hold at the end of the steps: `Descent` or `Logistic`, without the step size and the room, which come
+        from the run; or `Finite`. By default what the run's loss says.
+    careful
+        Ask for more bits: the verifier's growth factors hold on a ball, which must be small enough that they are nearly
+        those of its centre (`Growth.flat`). Most runs are verified without it.
+    level
+        `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing. `Finite` needs neither.
+    sharp
+        Use sharper Lipschitz constants, at the cost of one more pass and some spectral norms for each example.
+    about
+        Where the run comes from; it is written into the certificate.
+
+    Returns
+    -------
+    Attempt
+        A certificate, or the obstacle.
 
     Examples
     --------
@@ -83,50 +119,79 @@ def certify_from_start(run: Run, **options: Any) -> Attempt:
     >>> certify_from_start(run).certificate.start.steps
     20
     """
-    _require_followable(run)
-    own = sorted(options.keys() & {"step_size", "room", "rooms"})
-    if own:
-        raise InputError(f"{', '.join(own)} come{'s' * (len(own) == 1)} from the run: leave that out")
-    batches = batches_of(run)
-    if lowers(run):
-        return _lower(run, batches, options)
+    ALONE["run"]("run", run)
+    require_followable(run)
+    careful = ALONE["careful"]("careful", careful)
+    if theorem is None:
+        theorem = Logistic() if lowers(run) else Descent()
+    THEOREM("theorem", theorem)
+    setting = Setting(Problem(run.network, run.data).at(run.params), level, sharp, {} if about is None else about)
+    if isinstance(theorem, Finite):
+        return _finish(run, setting, careful)
+    given = [name for name, usual in _OF_THE_RUN.items() if getattr(theorem, name, usual) != usual]
+    if given:
+        raise InputError(f"{', '.join(given)} come{'s' * (len(given) == 1)} from the run: leave that out")
+    if isinstance(theorem, Logistic):
+        return _lower(run, setting, theorem, careful)
+    return _descend(run, setting, theorem, careful)
+
+
+def _descend(run: Run, setting: Setting, theorem: Descent, careful: bool) -> Attempt[Convergence]:
+    """Let Theorem 1 at the run's end begin at its start; or say why it does not hold there."""
     if run.recipe.objective != Objective(SquaredLoss(), "half_sum"):
         raise InputError(
             "a global minimum is certified for half the sum of squares, a lower loss for the logistic loss of one "
-            "output: use `certify_run` for other losses"
+            "output: use `Finite` for other losses"
         )
+    batches = batches_of(run)
     step_size = run.step_size if batches is None else None
-    tried = certify(run.network, run.params, run.data, rooms=ROOMS, step_size=step_size, **options)
-    made, found, anchor = tried.certificate, tried.descent, tried.anchor
+    tried = dataclasses.replace(theorem, step_size=step_size, rooms=ROOMS).prove(setting)
+    made, found, anchor = tried.certificate, tried.conclusion, tried.anchor
     if made is None or found is None or anchor is None:
         return tried
     distance = (found.rho - anchor.residual) / (found.b + found.s) * (1 - 1e-9)
-    start, obstacle = _start(run, batches, distance)
+    start, obstacle = _start(run, batches, distance, careful=careful)
     if start is None:
-        return dataclasses.replace(tried, certificate=None, descent=None, obstacle=obstacle)
+        return dataclasses.replace(tried, certificate=None, conclusion=None, obstacle=obstacle)
     return dataclasses.replace(tried, certificate=_begun(run, made, start))
 
 
 def lowers(run: Run) -> bool:
-    """Return whether Theorem 3 is about the run's loss: the mean logistic loss of one output for each example."""
+    """Return whether Theorem 3 covers a run's loss: the mean logistic loss of one output for each example.
+
+    Parameters
+    ----------
+    run
+        The training run.
+
+    Returns
+    -------
+    bool
+        Whether it does.
+    """
     one = run.data.task == "binary" and run.network.graph.outputs == 1 and run.network.data_kind != "sequences"
     return one and run.recipe.objective == Objective(LOGISTIC, "mean")
 
 
-def _lower(run: Run, batches: Int[np.ndarray, "steps batch"] | None, options: Mapping[str, Any]) -> Attempt:
+def _lower(run: Run, setting: Setting, theorem: Logistic, careful: bool) -> Attempt[Classified]:
     """Let Theorem 3 at the run's end begin at its start; or say why it does not hold there.
 
     After SGD gradient descent may have another step size; the same one is tried first.
     """
-    network, data, size = run.network, run.data, run.step_size
-    found = certify_classifier(network, run.params, data, step_size=size, room=LOSS_ROOM, **options)
-    if found.descent is None and batches is not None:
+    if not lowers(run):
+        raise InputError("Theorem 3 lowers the mean logistic loss of one output: use `Finite` for other losses")
+    batches, size = batches_of(run), run.step_size
+    tried = dataclasses.replace(theorem, step_size=size, room=LOSS_ROOM).prove(setting)
+    if (tried.conclusion is None or tried.conclusion.descent is None) and batches is not None:
         size = None
-        found = certify_classifier(network, run.params, data, room=LOSS_ROOM, **options)
-    made, descent, anchor = found.certificate, found.descent, found.anchor
-    if made is None or descent is None:
-        return Attempt(anchor, None, no_eigenvalue(anchor, data.x) or no_lower_loss(found, data.n, size))
-    start, obstacle = _start(run, batches, descent.distance)
+        tried = dataclasses.replace(theorem, room=LOSS_ROOM).prove(setting)
+    made, found, anchor = tried.certificate, tried.conclusion, tried.anchor
+    assert found is not None
+    assert anchor is not None
+    if made is None or found.descent is None:
+        obstacle = no_eigenvalue(anchor, run.data.x) or no_lower_loss(anchor, found.loss, run.data.n, size)
+        return Attempt(anchor, None, obstacle)
+    start, obstacle = _start(run, batches, found.descent.distance, careful=careful)
     if start is None:
         return Attempt(anchor, None, obstacle)
     return Attempt(anchor, _begun(run, _with_margin(made, found.margin, found.loss), start), None)
@@ -134,8 +199,8 @@ def _lower(run: Run, batches: Int[np.ndarray, "steps batch"] | None, options: Ma
 
 def _with_margin(made: Certificate, margin: float, loss: float) -> Certificate:
     """Claim that every example is on the right side after the steps, where that is so by more than they may be off."""
-    slack = _slack(loss)
-    return dataclasses.replace(made, claims={**made.claims, "margin": margin - slack}) if margin > 2 * slack else made
+    room = slack(loss)
+    return dataclasses.replace(made, claims={**made.claims, "margin": margin - room}) if margin > 2 * room else made
 
 
 def _begun(run: Run, made: Certificate, start: Start) -> Certificate:
@@ -148,35 +213,35 @@ def _begun(run: Run, made: Certificate, start: Start) -> Certificate:
     return dataclasses.replace(made, summary=summary, start=start)
 
 
-def _slack(loss: float) -> float:
-    """Return what the ball around the end of the steps may add to the loss, or take from a margin."""
-    return 1e-6 + 1e-4 * abs(loss)
-
-
 def enter(run: Run, attempt: Attempt) -> Attempt:
-    r"""Let a certificate about all starts within d of its weights begin at the run's own start.
+    r"""Extend a certificate about all starts within $d$ of its weights to the initial weights of a run.
 
     The exact steps have to end within $d$ of these weights: $\|\hat\theta_K - \tilde z\| + \varepsilon_K \le d$.
 
     Parameters
     ----------
     run
-        Gradient descent or stochastic gradient descent whose end is within d of the weights of `attempt`.
+        A run of (stochastic) gradient descent whose end is within $d$ of the weights of `attempt`.
     attempt
-        Of `certify_basin`, `certify_epochs` or `certify_sampling`, at the polished end of the run.
+        The result of `certify` with `Basin`, `Epochs` or `Sampling` at the polished end of the run.
+
+    Returns
+    -------
+    Attempt
+        The certificate from the run's start, or the obstacle.
 
     Examples
     --------
     >>> import wideproof as wp
-    >>> from wideproof.certificates import certify_epochs, polish
+    >>> from wideproof.certificates import Epochs, Problem, certify, polish
     >>> data = wp.prepare(wp.load("digits", classes=(0, 1), limit=12), "whiten,unit")
     >>> network = wp.build("fully-connected", data.input_shape, data.target_shape, width=64, depth=1)
     >>> run = wp.train(network, data, wp.Recipe(steps=100, batch=4, step_size=0.1))
     >>> near = polish(network, run.params, data.x, data.y).params
-    >>> enter(run, certify_epochs(network, near, data, batch=4)).certificate.start.steps
+    >>> enter(run, certify(Problem(network, data).at(near), Epochs(4))).certificate.start.steps
     100
     """
-    _require_followable(run)
+    require_followable(run)
     made = attempt.certificate
     if made is None or made.theorem not in ("basin", "epochs", "sampling"):
         return attempt
@@ -194,50 +259,30 @@ def enter(run: Run, attempt: Attempt) -> Attempt:
     return dataclasses.replace(attempt, certificate=_begun(run, made, start))
 
 
-@checked
-def certify_run(run: Run, about: Mapping[str, Any] | None = None) -> Attempt:
-    r"""Certify what a run has reached: the loss after its last step, and that every example is on the right side.
-
-    It is about the exact steps from the initial weights, $\theta_{k+1} = \theta_k - \eta_k \nabla \sum_{i \in B_k}
-    \ell(f_i)$, for every network and these losses: squared, logistic, exp_linear, squared_hinge, half_squared_hinge,
-    huber_hinge.
-
-    Examples
-    --------
-    >>> import wideproof as wp
-    >>> data = wp.prepare(wp.load("iris", classes=("setosa", "versicolor"), limit=12), "standardize,sphere")
-    >>> network = wp.build("deep-relu", data.input_shape, data.target_shape, width=16, depth=2)
-    >>> run = wp.train(network, data, wp.Recipe(loss="logistic", steps=50, step_size=0.5, batch=4))
-    >>> certify_run(run).certificate.theorem
-    'finite'
-    """
-    _require_followable(run)
-    network, data, objective = run.network, run.data, run.recipe.objective
-    weights = {name: np.asarray(weight, np.float64) for name, weight in run.params.items()}
+def _finish(run: Run, setting: Setting, careful: bool) -> Attempt[None]:
+    """Claim the loss after the run's last step."""
+    network, data, objective, weights = run.network, run.data, run.recipe.objective, setting.params
     outputs = np.asarray(network.scored(jnp.asarray(network(weights, data.x))), np.float64).reshape(data.n, -1)
     y = network.scored(data.y).reshape(data.n, -1)
     batches = batches_of(run)
     loss = float(objective.value(jnp.asarray(outputs), jnp.asarray(y)))
-    slack = _slack(loss)
     steep = float(np.abs(growth.slopes(objective, outputs, y)).sum()) / (data.n if objective.reduction == "mean" else 1)
-    start, obstacle = _start(run, batches, 1e-7, slack / max(steep, 1e-300))
+    start, obstacle = _start(run, batches, 1e-7, slack(loss) / max(steep, 1e-300), careful)
     if start is None:
         return Attempt(None, None, obstacle)
-    claims: dict[str, Any] = {"loss": loss + slack}
-    margin = _margin(outputs, y) if data.task != "regression" and network.data_kind != "sequences" else -math.inf
-    if margin > 2 * slack:
-        claims["margin"] = margin - slack
+    labelled = data.task != "regression" and network.data_kind != "sequences"
+    claims = claims_of(loss, margin_of(outputs, y) if labelled else -math.inf)
     summary = (
         f"Claim: {_method(run, batches)}, started at the weights that are stored as the start, has a loss of at most "
         f"{claims['loss']:.6g} on {data.name} ({data.n} examples) after {run.step} steps"
         f"{', and every example is on the right side' if 'margin' in claims else ''}."
     )
-    note = {"data": data.name, "digest": data.digest, "anchor": "the trained weights", "seed": run.recipe.seed,
-            "steps": run.step, "step_size": run.step_size, **(about or {})}  # fmt: skip
-    said = {"name": objective.loss.name, "reduction": objective.reduction}
-    made = Certificate(
-        summary, "finite", "float64", network.graph, claims, weights, data.x, data.y, False, note, said, start
-    )
+    here = {"anchor": "the trained weights", "seed": run.recipe.seed, "steps": run.step, "step_size": run.step_size}
+    known = {key: value for key, value in setting.about.items() if key in ("data", "digest")}
+    made = setting.certificate(
+        "finite", claims, summary, level="float64", sharp=False, about={**known, **here, **setting.about},
+        loss={"name": objective.loss.name, "reduction": objective.reduction}, start=start,
+    )  # fmt: skip
     return Attempt(None, made, None)
 
 
@@ -249,15 +294,14 @@ def _method(run: Run, batches: Int[np.ndarray, "steps batch"] | None) -> str:
     )
 
 
-def _margin(outputs: Float[np.ndarray, "n c"], y: Float[np.ndarray, "n c"]) -> float:
-    if y.shape[1] == 1:
-        return float((outputs * y).min())
-    own = np.where(y > 0, outputs, 0).sum(axis=1)
-    return float((own - np.where(y > 0, -np.inf, outputs).max(axis=1)).min())
+def require_followable(run: Run) -> None:
+    """Raise an error if the steps of a run cannot be followed.
 
-
-def _require_followable(run: Run) -> None:
-    """Say in a sentence why the steps of a run cannot be followed."""
+    Parameters
+    ----------
+    run
+        The training run.
+    """
     recipe = run.recipe
     if run.step < 1:
         raise InputError("the run has taken no step: its start is its end, which `certify` is about")
@@ -265,8 +309,8 @@ def _require_followable(run: Run) -> None:
         raise InputError(
             f"the run diverged after {run.step} steps: use a smaller step size, such as {run.smaller_step_size():.4g}"
         )
-    if recipe.optimizer != "plain":
-        raise InputError(f"the steps of {recipe.optimizer!r} are not followed: train with the optimizer 'plain'")
+    if reason := _other_method(run):
+        raise InputError(reason)
     if recipe.loss not in FOLLOWED:
         raise InputError(f"the loss {recipe.loss!r} is not followed: use one of {', '.join(FOLLOWED)}")
     if recipe.precision != "float64":
@@ -277,8 +321,36 @@ def _require_followable(run: Run) -> None:
         )
 
 
+def _other_method(run: Run) -> str | None:
+    """Say what of a run's method no theorem covers; `None` if it is all covered."""
+    recipe, n = run.recipe, run.data.n
+    if recipe.optimizer != "plain":
+        return f"the steps of {recipe.optimizer!r} are not followed: train with the optimizer 'plain'"
+    if recipe.decay:
+        return "the steps of a run with weight decay are not followed: train with weight_decay=0"
+    if recipe.weighted:
+        return "the steps of a run with weights of examples or classes are not followed: train without them"
+    factors = recipe.factors
+    if factors is not None and (factors[: run.step] != 1).any():
+        first = int(np.flatnonzero(factors != 1)[0])
+        return (
+            "a certificate holds one step size for all steps, and the schedule of this run changes it at step "
+            f"{first}: train with schedule='constant', or stop before"
+        )
+    if recipe.shuffle and recipe.batch is not None and recipe.batch < n and n % recipe.batch:
+        return (
+            f"a certificate holds batches of one size, and with {n} examples in batches of {recipe.batch} the last "
+            "batch of every epoch is shorter: train with a batch size that divides the number of examples"
+        )
+    return None
+
+
 def _start(
-    run: Run, batches: Int[np.ndarray, "steps batch"] | None, distance: float, outputs: float = math.inf
+    run: Run,
+    batches: Int[np.ndarray, "steps batch"] | None,
+    distance: float,
+    outputs: float = math.inf,
+    careful: bool = False,
 ) -> tuple[Start | None, Obstacle | None]:
     """Return the start with its hints, or what is in the way; outputs at the end may be off by `outputs`."""
     network, data = run.network, run.data
@@ -288,11 +360,23 @@ def _start(
         reason = f"the Jacobian of a step has {rows} rows, and at most {MOST_ROWS} are followed"
         return None, Obstacle("rows", rows, MOST_ROWS, reason, ("use smaller batches", "use fewer examples"))
     initial = {name: np.asarray(weight, np.float64) for name, weight in run.initial.items()}
-    found = growth.follow(
-        network.graph, initial, data.x, y, run.recipe.objective, run.step_size, run.step, batches
-    )  # fmt: skip
-    room = min(distance, found.nearest / 16, outputs / found.reach)
-    bits = found.to_go() + math.log2(2 * run.step / room) + SPARE if room > 0 else np.array([math.inf])
+    args = (network.graph, initial, data.x, y, run.recipe.objective, run.step_size, run.step, batches)
+    found = growth.follow(*args)
+
+    def needed(found: growth.Growth) -> Float[np.ndarray, "steps"]:
+        room = min(distance, found.nearest / 16, outputs / found.reach, found.flat if careful else math.inf)
+        return found.to_go() + math.log2(2 * run.step / room) + SPARE if room > 0 else np.full(run.step, math.inf)
+
+    bits = needed(found)
+    if bits.max() > costs.DOUBLED and not network.graph.kinked and len(tables.begins(network.graph.unrolled)) > 1:
+        used = data.n if batches is None else batches.shape[1]
+        taken = costs.seconds_to_follow(network.graph, initial, used, bits)
+        if costs.table_seconds(network.graph, initial, used) < taken:  # one at least
+            closer = growth.follow(*args, tabled=True)
+            less = needed(closer)
+            other = costs.seconds_to_follow(network.graph, initial, used, less)
+            other += costs.tables_seconds(network.graph, initial, closer.tables, run.step, data.n, batches)
+            found, bits = (closer, less) if other < taken else (found, bits)
     if not bits.max() <= MOST_BITS:
         reason = f"an error may grow by {found.bits:.0f} bits in {run.step} steps, and at most {MOST_BITS} are followed"
         steep = found.steepest.max()
@@ -303,4 +387,4 @@ def _start(
     if work > MOST_WORK:
         reason = f"to follow {run.step} steps is {work:.0e} of work for a verifier, which does at most {MOST_WORK:.0e}"
         return None, Obstacle("work", work, MOST_WORK, reason, ("use fewer steps", "use smaller batches"))
-    return Start(initial, run.step_size, run.step, batches, tuple(np.ceil(bits).tolist()), distance), None
+    return Start(initial, run.step_size, run.step, batches, tuple(np.ceil(bits).tolist()), distance, found.tables), None

@@ -66,9 +66,9 @@ def operator_norm(weight: Float[np.ndarray, "m fan_in"], phi: Patches, tracked: 
     if phi.count == 1:
         return spectral_norm(exact(weight, tracked))
     pieces = weight.reshape(len(weight), -1, phi.count)
-    sides = zip(phi.positions, phi.size, phi.padding, strict=True)
+    sides = zip(phi.positions, phi.reach, phi.padding, strict=True)
     circles = [p + max(*pad, sum(pad) - q + 1) for p, q, pad in sides]
-    places = np.array(list(pairs_of(*map(range, phi.size))))
+    places = np.array(list(pairs_of(*map(range, phi.size)))) * phi.apart
     # Four units in the last place of a sine, its argument (below 4π) off by eight roundings, and the sum.
     rad = np.tile((64 * UNIT + gamma(phi.count)) * np.abs(pieces).sum(axis=2), (2, 2)) * UP + TINY
     norms = []

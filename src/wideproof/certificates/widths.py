@@ -16,16 +16,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wideproof.cards import Told
 from wideproof.certificates.arguments import ALONE
 from wideproof.certificates.attempt import Attempt, Level
-from wideproof.certificates.basins import certify_basin
-from wideproof.certificates.certifying import certify
+from wideproof.certificates.certify import certify
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.nearest import nearest
+from wideproof.certificates.problem import Problem
+from wideproof.certificates.theorems.basin import Basin
 from wideproof.data import AnyDataset, distinct
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
-from wideproof.progress import Progress, Watch
+from wideproof.progress import Progress, Watch, shown
 
 LARGEST = 1 << 16
 SHARES = (1.0, 0.5, 0.1)  # of the step size 1/b², for Theorem 4
@@ -37,8 +39,17 @@ def doubled(network: FullyConnected, seed: int = 0, scale: float = 1.0) -> dict[
 
     Parameters
     ----------
+    network
+        A fully-connected network of even width.
+    seed
+        Seed of the draw.
     scale
-        The output scale $A$.
+        The scale $A$ of the output weights.
+
+    Returns
+    -------
+    dict[str, array]
+        The weights by name.
 
     Examples
     --------
@@ -66,6 +77,18 @@ def positive(network: FullyConnected, scale: float = 1.0) -> dict[str, np.ndarra
     These are the weights of `FullyConnected(..., start="positive(A)")` (`networks.starts`), of a network with any
     start: the Gram matrix is $A^2 (c_\sigma \sigma'(0)^2)^H X X^\top$ for depth $H$, at every width.
 
+    Parameters
+    ----------
+    network
+        A fully-connected network.
+    scale
+        The scale $A$ of the output weights.
+
+    Returns
+    -------
+    dict[str, array]
+        The weights by name.
+
     Examples
     --------
     >>> network = FullyConnected(input_dim=3, width=2, depth=3, activation="tanh")
@@ -92,7 +115,7 @@ class Tried:
 
 
 @dataclass(frozen=True, eq=False)
-class Needed:
+class Needed(Told):
     """The smallest widths found, one for each seed (`None`: not up to the largest), and all that was tried.
 
     `theorems` says which theorem passed there: `"descent"` (Theorem 1), `"basin"` (Theorem 4) or `""`.
@@ -122,6 +145,7 @@ class Needed:
         return f"a proof before training passes from width {span} by {names} (output scale {self.scale:g}, {seeds})"
 
 
+@shown
 def width_needed(
     network: FullyConnected,
     data: AnyDataset,
@@ -137,26 +161,37 @@ def width_needed(
 ) -> Needed:
     r"""Find the smallest width at which convergence from the doubled start is certified, by Theorem 1 or Theorem 4.
 
-    Raises the width of `network` until a proof passes and then bisects, with a fresh draw at each width: this takes
-    for granted that wider is easier, as it is up to the draw. The search is in float64; where it ends, the proof is
-    made at `level`, a little wider where rounding asks for that.
+    The width is raised until a proof passes, and the bracket is bisected, with a fresh draw at each width. The search
+    assumes that wider is easier, which is true up to the randomness of the draw. It is in float64; where it ends, the
+    proof is made at `level`, a little wider if rounding requires that.
 
     Parameters
     ----------
     network
-        Its width is replaced; depth, activation and trained layers count.
-    scale
-        The output scale A.
-    tolerance
-        The bisection ends when the bracket is this narrow, relatively.
-    shares
-        The step sizes, as shares of $1/b^2$, at which Theorem 4 is tried where Theorem 1 fails; `()` for none.
+        A fully-connected network; its width is replaced.
+    data
+        The data, prepared for the network.
     seeds
-        One search for each.
-    smallest, largest
-        The widths that are tried at least and at most.
+        Seeds of the initial weights; one search for each.
+    scale
+        The scale $A$ of the output weights.
+    smallest
+        The smallest width to try.
+    largest
+        The largest width to try.
+    tolerance
+        Relative width of the bracket at which the bisection ends.
+    level
+        `"enclosed"` bounds every rounding error; `"float64"` is faster and proves nothing.
+    shares
+        Step sizes, relative to $1/b^2$, at which Theorem 4 is tried if Theorem 1 fails; `()` for none.
     progress
-        Is called with every width that was tried.
+        Callback; receives a `Progress` after every width that was tried.
+
+    Returns
+    -------
+    Needed
+        The width for each seed, with its attempt.
 
     Examples
     --------
@@ -177,7 +212,7 @@ def width_needed(
             wide = dataclasses.replace(network, width=width)
             about = {"anchor": "the doubled initialization", "seed": seed, "scale": scale}
             start = doubled(wide, seed, scale)
-            found = certify(wide, start, data, level=level, about=about)
+            found = certify(Problem(wide, data).at(start), level=level, about=about)
             h = found.h
             if not found.passed:
                 found = _by_a_fit_next_to_it(wide, start, data, found, level, shares) or found
@@ -236,8 +271,9 @@ def _by_a_fit_next_to_it(
     about = {"anchor": "the fit next to the doubled initialization"}
     if found is None:
         return None
+    point = Problem(network, data).at(found.params)
     for share in shares:
-        attempt = certify_basin(network, found.params, data, start=start, share=share, level=level, about=about)
+        attempt = certify(point, Basin(start=start, share=share), level=level, about=about)
         if attempt.passed:
             return attempt
     return None
