@@ -51,10 +51,10 @@ def test_arrays_are_read_only_float64_copies():
             lambda: Dataset(X, Y, "binary", classes=("a",)),
             r"2 classes and 1 class names: give one name for each class",
         ),
-        (lambda: Dataset(X, Y, "clustering"), r"one of binary, multiclass, regression, got 'clustering'"),  # pyright: ignore
+        (lambda: Dataset(X, Y, "clustering"), r"one of binary, multiclass, regression, got 'clustering'"),  # pyright: ignore[reportArgumentType]
         (lambda: Dataset(np.array([["a", "b"]]), Y[:1], "regression"), r"array of real numbers.*encode text"),
         (lambda: Dataset(X + 1j, Y, "binary"), r"array of real numbers.*complex128"),
-        (lambda: Dataset([[1.0], [1.0, 2.0]], Y[:2], "binary"), r"every row the same length"),  # pyright: ignore
+        (lambda: Dataset([[1.0], [1.0, 2.0]], Y[:2], "binary"), r"every row the same length"),  # pyright: ignore[reportArgumentType]
         (lambda: ImageDataset(X, Y, "binary"), r"\(n, channels, pixels\), got \(3, 2\)"),
         (
             lambda: SequenceDataset(SEQ[:, :1], np.ones((2, 1, 1)), "regression"),
@@ -161,7 +161,7 @@ def test_from_labels_classes_and_limit():
             r"50 different texts.*`target`",
         ),
         (lambda: from_labels(X, 3), r"one for each row"),
-        (lambda: from_labels(X, [1, 2, 3], kind="graphs"), r"one of vectors, images, sequences"),  # pyright: ignore
+        (lambda: from_labels(X, [1, 2, 3], kind="graphs"), r"one of vectors, images, sequences"),  # pyright: ignore[reportArgumentType]
         (lambda: from_labels(X[:0], []), r"is empty"),
     ],
 )

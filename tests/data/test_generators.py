@@ -87,7 +87,7 @@ def test_linear_margin_teacher_and_random_labels():
         (lambda: g.sphere(3, 3, 2.5), r"must be in \(0, 2\], got 2.5"),
         (lambda: g.sphere(3, 3, 0.0), r"must be in \(0, 2\]"),
         (lambda: g.sphere(1, 3, 0.5), r"needs n >= 2"),
-        (lambda: g.sphere(3, 3, 0.5, labels="odd"), r"random or linear, got 'odd'"),  # pyright: ignore
+        (lambda: g.sphere(3, 3, 0.5, labels="odd"), r"random or linear, got 'odd'"),  # pyright: ignore[reportArgumentType]
         (lambda: g.two_classes(40, 9, 1.99), r"found no room.*labels='linear'"),
         (lambda: g.two_classes(6, 3, 1.9, mu=0.8), r"separations up to 1.2, got 1.9"),
         (lambda: g.two_classes(6, 3, 0.5, mu=1.0), r"must be in \(0, 1\), got 1"),
@@ -97,7 +97,7 @@ def test_linear_margin_teacher_and_random_labels():
         (lambda: g.sequences(3, 1, 3, 0.5), r"length >= 2"),
         (lambda: g.sequences(3, 2, 2, 0.5), r"room for at most 2 points"),
         (lambda: g.sequences(3, 2, 4, 1.5), r"must be in \(0, 1.414\], got 1.5"),
-        (lambda: g.sequences(3, 2, 4, 0.5, tail="odd"), r"random, zero or shared"),  # pyright: ignore
+        (lambda: g.sequences(3, 2, 4, 0.5, tail="odd"), r"random, zero or shared"),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_impossible_requests_get_a_sentence(call, sentence):

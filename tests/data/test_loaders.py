@@ -88,7 +88,7 @@ def test_target_by_name_position_and_text(tmp_path):
         (b"1\x00,\x002\x00", {}, r"t.csv is not text .*save it as UTF-8"),
         (b"\xff\xfe1\x00,\x002", {}, r"t.csv is not text .*save it as UTF-8"),
         ("1,2\n3,4\n", {"target": "--5"}, r"no column '--5'"),
-        ("1,2\n3,4\n", {"target": [1]}, r"must be a name or a position, got \[1\]"),
+        ("1,2\n3,4\n", {"target": 1.5}, r"must be a name or a position, got 1.5"),
         ("1,2\n3,4\n", {"target": "²"}, r"no column '²'"),
         ("1,2\n" + "3," * 80 + "4\n", {}, r"line 2: 81 fields where line 1 has 2"),
         ("1,2\n1,2\n1,2,3\n", {}, r"t.csv, line 3: 3 fields where line 1 has 2"),
@@ -184,8 +184,8 @@ def test_places_that_are_no_data(tmp_path):
         load(tmp_path / "nothing.csv")
     with pytest.raises(InputError, match=r"is a directory: name one file"):
         load(tmp_path)
-    with pytest.raises(InputError, match=r"ends in '.xlsx': save it as one of .csv"):
-        load(write(tmp_path, "t.xlsx", "1,2"))
+    with pytest.raises(InputError, match=r"ends in '.ods': save it as one of .csv"):
+        load(write(tmp_path, "t.ods", "1,2"))
 
 
 def test_what_is_misspelt_gets_a_hint(tmp_path, monkeypatch):

@@ -8,9 +8,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.data.tools import inputs, notes, written
-from wideproof.data import Dataset, encode, from_labels, load
+from wideproof.data import Dataset, Encoding, encode, from_labels, load
+from wideproof.data.columns import read_column
+from wideproof.data.exact import NUMBER, merged
+from wideproof.data.frames import as_table
+from wideproof.data.tables import _cut_carefully, _cut_quickly
 from wideproof.data.words import plain
 from wideproof.errors import InputError
 
@@ -38,10 +44,98 @@ def test_blanks_between_decimal_commas(tmp_path):
     np.testing.assert_array_equal(load(written(tmp_path, "3,14 1,5 0\n2,71 2,5 1\n")).x, [[3.14, 1.5], [2.71, 2.5]])
 
 
-@pytest.mark.parametrize("field", ["1,234", "1.234,5", "1 234", "1'234.5"])
-def test_marks_between_thousands_are_refused(tmp_path, field):
+@pytest.mark.parametrize("others", ["2;1", "\n".join(f"{k},{k + 100};1" for k in range(1, 30))])
+def test_marks_that_may_be_decimals_or_thousands_are_refused_and_never_left_out(tmp_path, others):
     with pytest.raises(InputError, match=r"line 2, column 'a' holds '1.*decimals or thousands: write a decimal"):
-        load(written(tmp_path, f"a;y\n{field};0\n2;1\n"))
+        load(written(tmp_path, f"a;b;y\n1,234;0.5;0\n{others.replace(';', ';1.5;')}\n"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "values", "like"),
+    [
+        (["1.234,5", "1.234", "7"], [1234.5, 1234, 7], "1.234,5"),
+        (["1,234,567", "1,234", "-7.5"], [1234567, 1234, -7.5], "1,234.5"),
+        (["1 234", "12 000", "7"], [1234, 12000, 7], "1 234.5"),
+        (["1'234.5", "1'000'000", "7.25"], [1234.5, 1e6, 7.25], "1'234.5"),
+        (["$1,000.50", "$7", "-$1,234"], [1000.5, 7, -1234], "$1,234.5"),
+        (["EUR 5.5", "EUR 7", "EUR -1.25"], [5.5, 7, -1.25], "EUR1234.5"),
+        (["3 %", "4.5%", "100 %"], [3, 4.5, 100], "1234.5 %"),
+        (["5 €", "1.000,50 €", "2 €"], [5, 1000.5, 2], "1.234,5 €"),
+    ],
+)
+def test_signs_and_sure_marks_are_read(tmp_path, fields, values, like):
+    rows = "\n".join(f"{field};{k}.5;{k % 2}" for k, field in enumerate(fields))
+    data = load(written(tmp_path, f"a;b;y\n{rows}\n"))
+    np.testing.assert_array_equal(data.x[:, 0], values)
+    assert notes(data)[0] == f"2 columns: 2 numbers (a like {like})"
+    assert data.encoding is not None
+    np.testing.assert_array_equal(encode(data.encoding, tmp_path / "t.csv"), data.x)
+    again = Encoding.from_json(data.encoding.to_json())
+    assert again == data.encoding
+    np.testing.assert_array_equal(encode(again, pd.DataFrame({"a": fields[:1], "b": [1]}))[0, 0], values[0])
+    assert load(tmp_path / "t.csv", "a", task="regression").y.tolist() == values
+
+
+def test_percentages_decide_the_decimal_mark_and_stay_percentages(tmp_path):
+    data = load(written(tmp_path, "rate;y\n3,5 %;0\n4 %;1\n"))
+    np.testing.assert_array_equal(data.x[:, 0], [3.5, 4])
+    assert data.encoding is not None
+    for new, sentence in {
+        "0.03": r"holds '0.03' where the training table has numbers like '1234,5 %': write it like them",
+        "3": r"holds '3' where the training table has numbers like",
+        "few": r"holds 'few' where the training table has numbers like",
+    }.items():
+        with pytest.raises(InputError, match=sentence):
+            encode(data.encoding, pd.DataFrame({"rate": [new]}))
+    with pytest.raises(InputError, match=r"holds float64 where .* numbers like '1234,5 %': give it as text"):
+        encode(data.encoding, pd.DataFrame({"rate": [0.03]}))
+
+
+@pytest.mark.parametrize(
+    ("odd", "usual", "sentence"),
+    [
+        ("7", "$5.{k}", r"line 2, column 'a' holds '7' where others are written like '\$5.\d+': write all"),
+        ("7 €", "5.{k} %", r"holds '7 €' where others have another sign: write all of them with one sign"),
+        ("12oo", "5.{k}", r"holds the text '12oo' where a number is needed"),
+        ("n.k.", "$5.{k}", r"holds the text 'n.k.' where a number is needed"),
+        ('"3,14"', "5.{k}", r"holds '3,14' with a decimal comma, in a table that is read with decimal points"),
+        ('"1,000.5"', '"1.000,{k}"', r"holds '1.000,\d+', whose mark may stand"),
+    ],
+)
+def test_numbers_with_a_fault_are_told_and_never_identifiers(tmp_path, odd, usual, sentence):
+    rows = "\n".join(f"{usual.format(k=k + 10)},{k}.5,{k % 2}" for k in range(30))
+    with pytest.raises(InputError, match=sentence):
+        load(written(tmp_path, f"a,b,y\n{odd},0.5,1\n{rows}\n"))
+
+
+_FIELD = st.text(alphabet="0123456789.,-+eE$% anNx'\u00e9\x1a#", max_size=6).filter(lambda one: "," not in one)
+
+
+@given(st.lists(st.lists(_FIELD, min_size=3, max_size=3), min_size=1, max_size=8), st.sampled_from(",;\t|"))
+def test_the_quick_parser_cuts_as_the_careful_one_does(rows, separator):
+    text = "".join(separator.join(row) + "\n" + "\n" * (len(row[0]) % 2) for row in rows)
+    width = rows[0] and len(rows[0])
+    quick, careful = _cut_quickly(text, separator, width), _cut_carefully(text, separator, width, "t.csv")
+    assert quick is not None
+    pd.testing.assert_frame_equal(quick[0], careful[0])
+    np.testing.assert_array_equal(quick[1], careful[1])
+
+
+def test_only_sure_cases_are_cut_quickly():
+    for text in ('a,"b"\n', "a,b\n1\n", "a,b\n1,2,3\n", "  \na,b\n"):
+        assert _cut_quickly(text, ",", 2) is None
+
+
+@given(st.lists(st.from_regex(NUMBER, fullmatch=True).filter(lambda one: len(one) < 25), min_size=1, max_size=30))
+def test_numbers_are_read_one_by_one_or_together_to_the_same_bits(fields):
+    values = np.array([float(one) for one in fields])
+    table = as_table(np.array(fields, dtype=object)[:, None])
+    np.testing.assert_array_equal(read_column(table, 0).present.view(np.int64), values.view(np.int64))
+    groups: dict[float, set[Decimal]] = {}
+    for one, value in zip(fields, values.tolist(), strict=True):
+        if np.isfinite(value):
+            groups.setdefault(value, set()).add(Decimal(one))
+    assert (merged(fields, values) is None) == all(len(exact) == 1 for exact in groups.values())
 
 
 @pytest.mark.parametrize("field", ["1,5", "1,234"])

@@ -17,6 +17,8 @@ from wideproof.data.dataset import Dataset as Dataset
 from wideproof.data.dataset import ImageDataset as ImageDataset
 from wideproof.data.dataset import SequenceDataset as SequenceDataset
 from wideproof.data.dataset import Task as Task
+from wideproof.data.dates import date_column as date_column
+from wideproof.data.dates import last_rows as last_rows
 from wideproof.data.encoding import Encoding as Encoding
 from wideproof.data.encoding import encode as encode
 from wideproof.data.encoding import new_rows as new_rows
@@ -43,6 +45,7 @@ from wideproof.data.packing import unpack as unpack
 from wideproof.data.preparation import PAPERS_NEED as PAPERS_NEED
 from wideproof.data.preparation import STEPS as STEPS
 from wideproof.data.preparation import apply as apply
+from wideproof.data.preparation import flattens as flattens
 from wideproof.data.preparation import merges as merges
 from wideproof.data.preparation import parse_steps as parse_steps
 from wideproof.data.preparation import prepare as prepare

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from wideproof.answers import Answer
+from wideproof.cards import card, grid
 from wideproof.data.conflicts import Conflicts, conflicts
 from wideproof.data.dataset import AnyDataset, Dataset, SequenceDataset
 from wideproof.data.geometry import Pair, PairGeometry, nearest_opposite_each, pairs
@@ -27,11 +28,38 @@ PART_FOR_MARGIN = 300
 
 @dataclass(frozen=True)
 class Audit:
-    """What was measured, and the verdicts that follow from it.
+    """Measurements of a data set, and the verdicts that follow from them.
 
-    `norms` and `zero_rows` are of whole inputs (Frobenius for images; first tokens for sequences), as is
-    `geometry`, whose `nearest` is the separation δ and whose `opposite` is φ. `margin` is None where it was
-    not computed, with the reason in `margin_note`; a note beside a margin says that it is an upper estimate.
+    `norms`, `zero_rows` and `geometry` are about whole inputs (Frobenius norm for images; first tokens for sequences).
+
+    Attributes
+    ----------
+    name
+        Name of the data set.
+    n
+        Number of examples.
+    input_shape
+        Shape of one example.
+    target_shape
+        Shape of one target.
+    task
+        `"binary"`, `"multiclass"` or `"regression"`.
+    norms
+        Smallest and largest norm of an input.
+    zero_rows
+        Positions of inputs that are zero.
+    constant_columns
+        Columns with a single value.
+    conflicts
+        Repeated inputs, and contradictions among them.
+    geometry
+        The extreme pairs: the distance of `nearest` is the separation δ, that of `opposite` is φ.
+    margin
+        The margin; `None` if it was not computed.
+    margin_note
+        Why there is no margin; or, beside a margin, that it is an upper estimate.
+    verdicts
+        One verdict for each assumption of the papers.
     """
 
     name: str
@@ -47,6 +75,20 @@ class Audit:
     margin: Margin | None
     margin_note: str
     verdicts: tuple[Verdict, ...] = ()
+
+    def _repr_html_(self) -> str:
+        low, high = self.norms
+        facts = {
+            "examples": f"{self.n} of shape {' x '.join(map(str, self.input_shape))}", "task": self.task,
+            "norms": f"{low:.3g} to {high:.3g}", "constant columns": len(self.constant_columns),
+            "a function fits all targets": "yes" if self.zero_loss_possible else "no",
+        }  # fmt: skip
+        distances = {"separation δ": self.separation, "φ, of different classes": self.opposite_separation}
+        facts |= {name: f"{value:.3g}" for name, value in distances.items() if value is not None}
+        if self.margin is not None:
+            facts["margin"] = f"{self.margin.lower:.3g} to {self.margin.upper:.3g}"
+        rows = [(PAPERS[one.paper], one.status, one.assumption, one.detail, one.remedy) for one in self.verdicts]
+        return card(f"Audit of {self.name}", facts, grid(("paper", "", "assumption", "numbers", "what helps"), rows))
 
     @property
     def separation(self) -> float | None:
@@ -64,7 +106,18 @@ class Audit:
         return self.conflicts.pairs == 0
 
     def holds(self, paper: str | None = None) -> Answer:
-        """Whether all data assumptions of `paper` hold (default: of any paper); undecided on other kinds of data."""
+        """Return whether all data assumptions of a paper hold; undecided on other kinds of data.
+
+        Parameters
+        ----------
+        paper
+            Key of the paper; by default any paper.
+
+        Returns
+        -------
+        Answer
+            The answer.
+        """
         if paper is None:
             answers = {self.holds(one) for one in PAPERS}
             return next((answer for answer in Answer if answer in answers), Answer.UNDECIDED)
@@ -93,15 +146,20 @@ class Audit:
 
 
 def audit(data: AnyDataset, *, margin: Literal["auto", "never", "full"] = "auto") -> Audit:
-    """Measure `data` against the assumptions of the papers.
+    """Measure a data set against the assumptions of the papers.
 
     Parameters
     ----------
     data
         A data set of any kind.
     margin
-        `"auto"` solves the margin program on all examples up to 400 of them, and on the 300 closest to the
-        other class beyond; `"full"` always on all; `"never"` leaves it out.
+        `"auto"` solves the margin program on all examples if there are at most 400, otherwise on the 300 closest to the
+        other class; `"full"` always on all; `"never"` leaves it out.
+
+    Returns
+    -------
+    Audit
+        The measurements, with a verdict for each assumption.
 
     Examples
     --------

@@ -17,7 +17,6 @@ rows) of 8 pixels: a filter then sees all rows of neighbouring columns.
 from typing import Any
 
 import numpy as np
-from sklearn import datasets
 
 from wideproof.data.labels import Kind
 
@@ -40,6 +39,8 @@ def bundled(name: str) -> tuple[np.ndarray, np.ndarray, Kind]:
     >>> x.shape, labels[:3].tolist(), kind
     ((1797, 8, 8), [0, 1, 2], 'sequences')
     """
+    from sklearn import datasets
+
     loader, kind = _SOURCES[name]
     bunch: Any = getattr(datasets, loader)()
     x, labels = bunch.data, bunch.target

@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wideproof.data.exact import inexact, is_number, lost_whole, merged
-from wideproof.data.tables import COMMA, THOUSANDS, Table
+from wideproof.data.exact import NUMBER, inexact, is_number, lost_whole, merged
+from wideproof.data.tables import Table
 from wideproof.data.words import MISSING, plain, shown
+from wideproof.data.written import COMMA, THOUSANDS, Written, how_written, is_written, without_sign
 
 ColumnKind = Literal["number", "boolean", "text", "date"]
 BOOLEANS = (("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"))
@@ -22,8 +23,8 @@ FORMATS = ("ISO8601", *(day + time for time in ("", " %H:%M", " %H:%M:%S") for d
 class Column:
     """How one column of a table becomes inputs.
 
-    `fill` replaces a missing value, `categories` are those of a text, `format` is that of a date, and with
-    `indicator` one more input is 1 where the value was missing.
+    `fill` replaces a missing value, `categories` are those of a text, `format` is that of a date or of numbers with
+    signs and marks, and with `indicator` one more input is 1 where the value was missing.
 
     >>> Column("sex", 0, "text", "male", ("female", "male"), True).inputs
     ('sex=female', 'sex=male', 'sex missing')
@@ -102,7 +103,12 @@ def read_column(table: Table, j: int, known: Column | None = None) -> Reading:
     if known is not None and known.kind == "text":
         names = [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in series.astype(object)]
         return Reading("text", np.array(names, dtype=object), reading.missing)
-    if known is not None and not _fits(known, reading):
+    if known is not None and known.kind == "number" and known.format and Written.like(known.format).of_a_hundred:
+        reading.problems = [
+            f"{table.column(j)} holds {series.dtype} where the training table has numbers like '{known.format}': give "
+            "it as text with this sign, since 0.03 and 3 % would be confused"
+        ]
+    elif known is not None and not _fits(known, reading):
         needed = {"number": "numbers", "boolean": "truth values", "date": "dates"}
         reading.problems = [f"{table.column(j)} holds {series.dtype} where {needed[known.kind]} are needed: convert it"]
     return reading
@@ -137,45 +143,59 @@ def _text(series: Any, table: Table, j: int, known: Column | None) -> Reading:
     if series.dtype == object:
         odd = next((v for v in series if isinstance(v, list | tuple | dict | set | bytes | np.ndarray | complex)), None)
     gone = series.isna().to_numpy(bool)
-    fields = ["" if lost else str(value).strip() for value, lost in zip(series, gone, strict=True)]
-    missing = np.array([one.lower() in MISSING for one in fields], dtype=bool)
-    there = [one for one in fields if one.lower() not in MISSING]
+    fields = [str(value).strip() for value in series.tolist()]
+    if gone.any():
+        fields = ["" if lost else one for one, lost in zip(fields, gone, strict=True)]
+    if odd is None and known is None and fields and all(map(NUMBER.fullmatch, fields)):  # of many the most
+        return _numbers(fields, np.zeros(len(fields), dtype=bool), table, j)
+    lost = {one for one in set(fields) if one.lower() in MISSING}
+    missing = np.array([one in lost for one in fields], dtype=bool)
+    there = [one for one in fields if one not in lost] if lost else fields
     if odd is not None:
         problem = f"{table.column(j)} holds values of {type(odd).__name__}: give numbers, text or dates"
         return Reading("text", np.array(fields, dtype=object), missing, problems=[problem], unreadable=True)
     if known is not None:
         return _as_known(known, fields, missing, table, j)
-    comma = [bool(COMMA.fullmatch(one)) for one in there] if table.decimal == "," else [False] * len(there)
-    numbers = sum(is_number(one) or comma[k] for k, one in enumerate(there))
-    if numbers == len(there) and there:
+    if there and all(_is_plain(one, table) for one in there):
         return _numbers(fields, missing, table, j)
     truth = {one.lower() for one in there}
     if any(truth == set(pair) for pair in BOOLEANS):
         return Reading("boolean", np.array([_TRUTH.get(one.lower(), np.nan) for one in fields]), missing)
+    how = how_written(dict.fromkeys(there), table.decimal)
+    if isinstance(how, Written):
+        return _numbers(fields, missing, table, j, how)
     if there and (found := _find_dates(fields, missing, table, j)) is not None:
         return found
     reading = Reading("text", np.array(fields, dtype=object), missing)
-    texts = len(there) - numbers
-    if there and all(is_number(one) or COMMA.fullmatch(one) or THOUSANDS.fullmatch(one) for one in there):
-        row = next(k for k, one in enumerate(fields) if not missing[k] and not _is_written(one, table))
-        reading.problems.append(f"{table.where(row, j)} holds '{shown(fields[row])}'{_unclear(fields[row])}")
+    if how is not None:
+        row = next(k for k, one in enumerate(fields) if one == how)
+        reading.problems.append(f"{table.where(row, j)} holds '{shown(how)}'{_unclear(how, there)}")
         reading.unreadable = True
-    elif numbers > texts and texts <= max(1, len(there) // 10):
-        row = next(k for k, one in enumerate(fields) if not missing[k] and not _is_written(one, table))
+        return reading
+    numbers = sum(is_number(one) or is_written(one) for one in there)
+    texts = len(there) - numbers
+    if numbers > texts and texts <= max(1, len(there) // 10):
+        row = next(k for k, one in enumerate(fields) if not (missing[k] or is_number(one) or is_written(one)))
         reading.problems.append(_not_a_number(table, row, j, fields[row]))
     return reading
 
 
-def _is_written(one: str, table: Table) -> bool:
+def _is_plain(one: str, table: Table) -> bool:
     return is_number(one) or (table.decimal == "," and bool(COMMA.fullmatch(one)))
 
 
-def _unclear(one: str) -> str:
-    if COMMA.fullmatch(one) and not THOUSANDS.fullmatch(one):
+def _unclear(one: str, there: Sequence[str]) -> str:
+    signed = next((other for other in there if without_sign(other) != other), None)
+    if without_sign(one) == one and signed is not None:
+        return f" where others are written like '{shown(signed)}': write all of them with the sign, or none"
+    number = without_sign(one)
+    if COMMA.fullmatch(number) and not THOUSANDS.fullmatch(number):
         return (
             " with a decimal comma, in a table that is read with decimal points: write all its numbers with decimal "
             "points, or all with decimal commas"
         )
+    if NUMBER.fullmatch(number) and number != one:
+        return " where others have another sign: write all of them with one sign, or none"
     return ", whose mark may stand for decimals or thousands: write a decimal point, and no mark between thousands"
 
 
@@ -198,10 +218,17 @@ def _infinite(values: np.ndarray, missing: np.ndarray, table: Table, j: int) -> 
     return [f"{table.where(int(k), j)} holds {values[k]}: give a finite number" for k in wrong[:1]]
 
 
-def _numbers(fields: Sequence[str], missing: np.ndarray, table: Table, j: int) -> Reading:
-    texts = [one.replace(",", ".") if table.decimal == "," else one for one in fields]
-    values = np.array([np.nan if lost else float(one) for one, lost in zip(texts, missing, strict=True)])
-    reading = Reading("number", values, missing)
+def _numbers(fields: Sequence[str], missing: np.ndarray, table: Table, j: int, how: Written | None = None) -> Reading:
+    """Read fields that are known to be numbers: plain ones, or all written in one way."""
+    texts = fields
+    if how is not None:
+        texts = [how.plain(one) or "" for one in fields]
+    elif table.decimal == ",":
+        texts = [one.replace(",", ".") for one in fields]
+    if missing.any():
+        texts = ["nan" if lost else one for one, lost in zip(texts, missing, strict=True)]
+    values = np.array(list(map(float, texts)))
+    reading = Reading("number", values, missing, how.sample if how is not None else "")
     reading.problems += _infinite(values, missing, table, j)
     if (row := lost_whole(texts, values)) is not None:
         reading.problems.append(_too_many_digits(table, row, j, fields[row]))
@@ -251,9 +278,10 @@ def _as_known(known: Column, fields: Sequence[str], missing: np.ndarray, table: 
         return Reading("text", np.array(fields, dtype=object), missing)
     there = [k for k in range(len(fields)) if not missing[k]]
     if known.kind == "number":
-        wrong = [k for k in there if not _is_written(fields[k], table)]
+        how = Written.like(known.format) if known.format else None
+        wrong = [k for k in there if not (how.plain(fields[k]) if how else _is_plain(fields[k], table))]
         if not wrong:
-            reading = _numbers(fields, missing, table, j)
+            reading = _numbers(fields, missing, table, j, how)
             reading.problems = reading.besides_merging
             return reading
     elif known.kind == "boolean":
@@ -271,7 +299,12 @@ def _as_known(known: Column, fields: Sequence[str], missing: np.ndarray, table: 
             reading.problems = []
             return reading
     problem = _not_a_number(table, wrong[0], j, fields[wrong[0]])
-    if known.kind != "number":
+    if known.kind == "number" and known.format:
+        problem = (
+            f"{table.where(wrong[0], j)} holds '{shown(fields[wrong[0]])}' where the training table has numbers like "
+            f"'{known.format}': write it like them"
+        )
+    elif known.kind != "number":
         needed = "yes or no" if known.kind == "boolean" else f"a date like the others ({known.format or 'ISO8601'})"
         problem = f"{table.where(wrong[0], j)} holds '{shown(fields[wrong[0]])}' where {needed} is needed: correct it"
     return Reading(known.kind, np.full(len(fields), np.nan), missing, problems=[problem])

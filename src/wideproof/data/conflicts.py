@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from wideproof.cards import Told
 from wideproof.data.dataset import AnyDataset, SequenceDataset
 from wideproof.data.geometry import groups_of_equal_rows
 
@@ -18,12 +19,30 @@ LISTED = 20
 
 
 @dataclass(frozen=True)
-class Conflicts:
-    """Repeated inputs and contradictions among them, with the least losses they allow.
+class Conflicts(Told):
+    """Repeated inputs and contradictions among them, with the least losses that they allow.
 
-    `least_error` and `least_logistic` are None for regression. Counts are of pairs; the first pairs are
-    listed. For sequences a contradicting pair is the first sequence of a shared prefix and one that differs
-    from it in the target at a step of that prefix.
+    For sequences, a contradicting pair is the first sequence with a shared prefix and one that differs from it in the
+    target at a step of that prefix.
+
+    Attributes
+    ----------
+    duplicate_groups
+        Number of inputs that occur more than once.
+    duplicate_pairs
+        Number of pairs of equal inputs.
+    duplicates
+        The first of these pairs.
+    pairs
+        Number of contradicting pairs: equal inputs with different targets.
+    first
+        The first of these pairs.
+    least_square
+        The least squared loss of any function of the inputs.
+    least_error
+        The least training error of any function; `None` for regression.
+    least_logistic
+        The least logistic loss of any function; `None` for regression.
     """
 
     duplicate_groups: int
@@ -47,8 +66,20 @@ class Conflicts:
 
 
 def conflicts(data: AnyDataset) -> Conflicts:
-    """Find repeated inputs, contradictions, and the least losses possible; computed once for each data set.
+    """Find repeated inputs, contradictions, and the least possible losses; computed once for each data set.
 
+    Parameters
+    ----------
+    data
+        A data set of any kind.
+
+    Returns
+    -------
+    Conflicts
+        The numbers, and the first pairs.
+
+    Examples
+    --------
     >>> from wideproof.data.dataset import Dataset
     >>> found = conflicts(Dataset([[1.0], [1.0], [2.0]], [1, -1, 1], "binary"))
     >>> found.first, found.least_square
@@ -91,12 +122,17 @@ def _conflicts(data: AnyDataset) -> Conflicts:
 
 
 def half_square(y: np.ndarray) -> float:
-    """Half the sum of squares around the mean; exactly 0 if all rows are equal.
+    """Return half the sum of squares around the mean; exactly 0 if all rows are equal.
 
     Parameters
     ----------
     y
         Targets, one for each row.
+
+    Returns
+    -------
+    float
+        The half sum.
     """
     return 0.0 if (y == y[0]).all() else float(0.5 * np.square(y - y.mean(axis=0)).sum())
 

@@ -269,6 +269,29 @@ class _PlainTargets(Examples):
 class Dataset(_PlainTargets):
     """Vectors: `x (n, d)`.
 
+    Attributes
+    ----------
+    x
+        The inputs, with the examples along the first axis.
+    y
+        The targets: a number or a row for each example; -1 and +1 for two classes.
+    task
+        `"binary"`, `"multiclass"` or `"regression"`.
+    name
+        Name of the data set.
+    classes
+        Names of the classes; empty for regression.
+    preparation
+        The preparation steps that were applied to `x`.
+    encoding
+        How the columns of a table became `x`; `None` if `x` was given.
+    rows
+        The position of each example in its source: the line of a text file (the first is 1), or the row counted from 0.
+    remarks
+        Which classes and rows of the source are used, one sentence each.
+
+    Examples
+    --------
     >>> data = Dataset([[1.0, 0.0], [0.0, 1.0]], [1, -1], "binary", name="axes")
     >>> data.n, data.input_shape, data.labels.tolist()
     (2, (2,), [1, 0])
@@ -283,6 +306,29 @@ class Dataset(_PlainTargets):
 class ImageDataset(_PlainTargets):
     """Images on a line of pixels: `x (n, channels, pixels)`, as the convolutional network reads them.
 
+    Attributes
+    ----------
+    x
+        The inputs, with the examples along the first axis.
+    y
+        The targets: a number or a row for each example; -1 and +1 for two classes.
+    task
+        `"binary"`, `"multiclass"` or `"regression"`.
+    name
+        Name of the data set.
+    classes
+        Names of the classes; empty for regression.
+    preparation
+        The preparation steps that were applied to `x`.
+    encoding
+        How the columns of a table became `x`; `None` if `x` was given.
+    rows
+        The position of each example in its source: the line of a text file (the first is 1), or the row counted from 0.
+    remarks
+        Which classes and rows of the source are used, one sentence each.
+
+    Examples
+    --------
     >>> ImageDataset(np.ones((2, 3, 5)), [0.5, 2.0], "regression").input_shape
     (3, 5)
     """
@@ -296,6 +342,29 @@ class SequenceDataset(Examples):
 
     For classification the sign (or row of signs) of the class is repeated at every step.
 
+    Attributes
+    ----------
+    x
+        The inputs, with the examples along the first axis.
+    y
+        The targets: a number or a row for each example; -1 and +1 for two classes.
+    task
+        `"binary"`, `"multiclass"` or `"regression"`.
+    name
+        Name of the data set.
+    classes
+        Names of the classes; empty for regression.
+    preparation
+        The preparation steps that were applied to `x`.
+    encoding
+        How the columns of a table became `x`; `None` if `x` was given.
+    rows
+        The position of each example in its source: the line of a text file (the first is 1), or the row counted from 0.
+    remarks
+        Which classes and rows of the source are used, one sentence each.
+
+    Examples
+    --------
     >>> data = SequenceDataset(np.ones((2, 4, 3)), np.zeros((2, 4, 1)), "regression")
     >>> data.input_shape, data.target_shape
     ((4, 3), (4, 1))
@@ -322,7 +391,7 @@ class SequenceDataset(Examples):
         if self.task != "regression" and (y != y[:, -1:, :]).any():
             raise InputError(
                 f"the labels of '{self.name}' change along sequence {int(np.argwhere(y != y[:, -1:, :])[0][0])}: "
-                "repeat one label at every step, or use task 'regression'"
+                "repeat one label at every step, or use task 'regression', with which margin losses take -1 and +1"
             )
 
     def _signs(self) -> np.ndarray:

@@ -14,26 +14,30 @@ from wideproof.errors import InputError
 
 @dataclass(frozen=True)
 class Encoding:
-    """How the columns of a table became inputs.
+    """How the columns of a table were turned into inputs.
 
     Parameters
     ----------
     columns
         The columns that were used, in the order of the table.
     width
-        The number of columns of the table, the target included.
-    target, target_position
-        The name of the target column and its position, None if it came apart from the table.
+        Number of columns of the table, including the target.
+    target
+        Name of the target column; `None` if the targets did not come from the table.
+    target_position
+        Its position; `None` likewise.
     named
         Whether the table names its columns; if not, new rows are matched by position.
     decimal
         The decimal mark of the text file.
     left_out
-        Columns that were not used, each with the reason.
-    classes, labels
-        The names of the classes, and how the table writes them.
+        Columns that were not used, with reasons.
+    classes
+        Names of the classes.
+    labels
+        The classes as they are written in the table.
     notes
-        What was done, in at most three lines.
+        What was done to the columns, in at most three lines.
 
     Examples
     --------
@@ -69,7 +73,18 @@ class Encoding:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "Encoding":
-        """Rebuild what `to_json` wrote."""
+        """Rebuild what `to_json` wrote.
+
+        Parameters
+        ----------
+        plain
+            The result of `to_json`.
+
+        Returns
+        -------
+        Encoding
+            The encoding.
+        """
         try:
             fields: dict[str, Any] = dict(plain)
             fields["columns"] = tuple(
@@ -82,16 +97,20 @@ class Encoding:
 
 
 def encode(encoding: Encoding, table: Any) -> np.ndarray:
-    """Return the inputs of new rows, treated as the rows of the training table were, bit for bit.
+    """Return the inputs of new rows, encoded like the rows of the training table, bit for bit.
 
     Parameters
     ----------
     encoding
-        What `load` recorded in `data.encoding`.
+        The encoding of the training data, `data.encoding`.
     table
-        A file, a frame, or an array with the columns of the training table. The target may be there or not,
-        other columns are ignored. An unknown category has no input that is 1; missing values are filled as in
-        training.
+        A file, a frame, or an array with the columns of the training table. The target column is optional, and other
+        columns are ignored. An unknown category sets none of its inputs to 1; missing values are filled as in training.
+
+    Returns
+    -------
+    array
+        The inputs, one row for each row of the table.
 
     Examples
     --------
@@ -105,12 +124,19 @@ def encode(encoding: Encoding, table: Any) -> np.ndarray:
 
 
 def new_rows(encoding: Encoding, table: Any) -> Table:
-    """Read a file, a frame or an array as the training table was read, once for `encode` and `unseen`.
+    """Read a file, a frame or an array like the training table, once for `encode` and `unseen`.
 
     Parameters
     ----------
-    encoding, table
-        As for `encode`; what was read already is returned as it is.
+    encoding
+        The encoding of the training data, `data.encoding`.
+    table
+        New rows, as for `encode`; a table that was already read is returned as it is.
+
+    Returns
+    -------
+    Table
+        The fields of the table.
 
     Examples
     --------
@@ -129,12 +155,19 @@ def new_rows(encoding: Encoding, table: Any) -> Table:
 
 
 def unseen(encoding: Encoding, table: Any) -> tuple[str, ...]:
-    """Say of which columns new rows hold a text that the training table does not, in a sentence for each.
+    """Say which columns of new rows have a text that does not occur in the training table.
 
     Parameters
     ----------
-    encoding, table
-        As for `encode`.
+    encoding
+        The encoding of the training data, `data.encoding`.
+    table
+        New rows, as for `encode`.
+
+    Returns
+    -------
+    tuple[str, ...]
+        A sentence for each such column.
 
     Examples
     --------
@@ -182,6 +215,11 @@ def inputs_of(columns: Sequence[Column], table: Table) -> np.ndarray:
     """
     readings = [read_column(table, column.position, column) for column in columns]
     complain(table.source, [problem for reading in readings for problem in reading.problems])
+    return blocks_of(columns, readings)
+
+
+def blocks_of(columns: Sequence[Column], readings: Sequence[Reading]) -> np.ndarray:
+    """Return the inputs that the columns, which were read, become."""
     blocks = [_block(column, reading) for column, reading in zip(columns, readings, strict=True)]
     return np.concatenate(blocks, axis=1)
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
@@ -61,22 +60,24 @@ def merged(fields: Sequence[str], values: np.ndarray) -> tuple[int, int] | None:
     >>> merged(texts, np.array([float(text) for text in texts]))
     (0, 1)
     """
-    long = [k for k, field in enumerate(fields) if _could_merge(field, values[k])]
-    if not long:
+    if len(set(fields)) == len(np.unique(values)):  # as many numbers as texts: none has two
         return None
-    same: dict[float, list[int]] = {float(values[k]): [] for k in long}
-    for k, value in enumerate(values.tolist()):
-        if value in same:
-            same[value].append(k)
-    for rows in same.values():
-        exact = [Decimal(fields[k]) for k in rows]
-        for k, number in zip(rows, exact, strict=True):
-            if number != exact[0]:
-                return rows[0], k
+    first: dict[str, int] = {}
+    for k, text in enumerate(fields):
+        first.setdefault(text, k)
+    same: dict[float, list[str]] = {}
+    for text, k in first.items():
+        same.setdefault(float(values[k]), []).append(text)
+    for value, texts in same.items():
+        if len(texts) > 1 and any(_could_merge(text, value) for text in texts):
+            exact = [Decimal(text) for text in texts]
+            for text, number in zip(texts, exact, strict=True):
+                if number != exact[0]:
+                    return first[texts[0]], first[text]
     return None
 
 
-def _could_merge(field: Any, value: float) -> bool:
+def _could_merge(field: str, value: float) -> bool:
     if not np.isfinite(value):
         return False
     if len(field) <= _SURE_DIGITS and abs(value) >= _SMALLEST:

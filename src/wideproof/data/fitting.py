@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from wideproof.data.columns import Column, Reading, read_column
-from wideproof.data.encoding import Encoding, inputs_of
+from wideproof.data.encoding import Encoding, blocks_of
 from wideproof.data.labels import MOST_CLASSES
 from wideproof.data.notes import on_columns
 from wideproof.data.tables import Table
@@ -99,7 +99,7 @@ def fit(
         columns, table.width, target, position, table.named, table.decimal, tuple(left_out),
         notes=on_columns(columns, blanks, remarks, left_out, table.decimal),
     )  # fmt: skip
-    return Fitted(inputs_of(columns, table), labels, table.rows, encoding, blanks, tuple(remarks))
+    return Fitted(blocks_of(columns, readings), labels, table.rows, encoding, blanks, tuple(remarks))
 
 
 def _kept(reading: Reading, keep: np.ndarray) -> Reading:
@@ -139,11 +139,13 @@ def _given_labels(labels: Any, table: Table) -> tuple[Any, np.ndarray]:
 
 
 def missing_labels(raw: np.ndarray) -> np.ndarray:
-    """Say where labels given as an array are missing: None, NaN or empty text.
+    """Say where labels given as an array are missing: None, NaN or empty text; of several, any of them.
 
     >>> missing_labels(np.array(["a", "", "none"])).tolist()
     [False, True, False]
     """
+    if raw.ndim == 2 and raw.dtype.kind == "f":
+        return np.asarray(np.isnan(raw).any(axis=1))
     if raw.ndim != 1 or raw.dtype.kind not in "fOU":
         return np.zeros(len(raw) if raw.ndim else 0, dtype=bool)
     if raw.dtype.kind == "f":
@@ -188,6 +190,8 @@ def _reason(table: Table, j: int, reading: Reading, keep_ids: bool) -> str:
     present, n = reading.present, len(reading.values)
     if not len(present):
         return "empty"
+    if reading.kind == "text" and reading.problems:  # numbers with a fault, which is told, rather than names
+        return ""
     fields = table.frame[j][~reading.missing].map(str) if reading.problems else present  # floats can merge numbers
     distinct = len(set(fields.tolist()))
     if not keep_ids and distinct == n and n > 1:
@@ -201,7 +205,7 @@ def _reason(table: Table, j: int, reading: Reading, keep_ids: bool) -> str:
             return "identifiers"
         if reading.kind == "text" and n > 20:
             return "all different"
-    if reading.kind == "text" and distinct > MANY and distinct > n / 2 and not reading.problems:
+    if reading.kind == "text" and distinct > MANY and distinct > n / 2:
         return f"{distinct} different texts"
     return ""
 

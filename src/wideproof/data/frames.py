@@ -6,11 +6,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from wideproof.data import formats
+from wideproof.data.formats import BOOKS, DATABASES, RECORDS, divided, from_plain, suffix_of
 from wideproof.data.tables import Header, Table, read_text
 from wideproof.data.words import plain
 from wideproof.errors import InputError
 
-TEXT = (".csv", ".tsv", ".txt")
+TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+OTHERS = (".parquet", *BOOKS, *RECORDS, *DATABASES)
 
 
 def as_table(
@@ -28,6 +31,8 @@ def as_table(
     """
     if isinstance(source, str | Path):
         return _from_file(Path(source), header, expected, decimal)
+    if isinstance(source, dict) or (isinstance(source, list) and source and isinstance(source[0], dict)):
+        return from_frame(from_plain(source, name), name)
     if not isinstance(source, np.ndarray | list | tuple):
         return from_frame(as_pandas(source), name)
     try:
@@ -40,12 +45,18 @@ def as_table(
 
 
 def from_frame(frame: Any, name: str) -> Table:
-    """Return a pandas frame as a table whose rows are counted from 0.
+    """Return a pandas frame as a table whose rows are counted from 0; an index of dates is its first column.
 
     >>> import pandas as pd
     >>> from_frame(pd.DataFrame({"a": [1], "b": ["x"]}), "mine").names
     ('a', 'b')
     """
+    import pandas as pd
+
+    if isinstance(frame.index, pd.DatetimeIndex):
+        days = str(frame.index.name or "date")
+        frame = frame.copy(deep=False)
+        frame.insert(0, days if days not in frame.columns else f"{days} of the index", frame.index)
     names = tuple(str(column) for column in frame.columns)
     plainly = frame.set_axis(list(range(frame.shape[1])), axis=1).reset_index(drop=True)
     return Table(plainly, names, np.arange(len(frame)), plain(name))
@@ -132,16 +143,22 @@ def read_parquet(path: Path) -> Table:
 
 
 def _from_file(path: Path, header: Header, expected: Sequence[str], decimal: Any) -> Table:
-    suffix, name = path.suffix.lower(), plain(path.name)
+    path, part = divided(path)
+    suffix, name = suffix_of(path), plain(path.name)
+    named = f"{path.name}{formats.SEPARATOR}{part}" if part else path.name
     try:
         if suffix in TEXT:
             return read_text(path, header=header, expected=expected, decimal=decimal)
         if suffix == ".parquet":
             return read_parquet(path)
+        if suffix in (*BOOKS, *DATABASES):
+            return from_frame((formats.read_book if suffix in BOOKS else formats.read_database)(path, part), named)
+        if suffix in RECORDS:
+            return from_frame(formats.read_json(path), path.name)
         if suffix in (".npy", ".npz"):
             from wideproof.data.arrays import read_inputs
 
             return from_array(read_inputs(path), name)
     except OSError as error:
         raise InputError(f"{plain(path)} cannot be read ({error.strerror or error}): check the path") from None
-    raise InputError(f"{name} ends in '{plain(path.suffix)}': save it as one of {' '.join(TEXT)} .npy .npz .parquet")
+    raise InputError(f"{name} ends in '{plain(path.suffix)}': save it as one of {' '.join((*TEXT, *OTHERS))} .npy .npz")

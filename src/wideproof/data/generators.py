@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import betainc, betaincinv
 
 from wideproof.data.dataset import AnyDataset, Dataset, SequenceDataset
 from wideproof.errors import InputError
@@ -25,17 +24,28 @@ def sphere(
     seed: int = 0,
     labels: Literal["random", "linear"] = "random",
 ) -> Dataset:
-    r"""Unit vectors at least `separation` apart, the planted pair (0, 1) exactly so.
+    r"""Generate unit vectors at least `separation` apart, with equality for the pair (0, 1).
 
-    $\min_{i \ne j} \|x_i - x_j\| = \delta$.
-
-    `labels="random"` tosses coins, with opposite labels on the planted pair; `"linear"` takes the side of a
-    random hyperplane through the origin that meets both sides.
+    $$ \min_{i \ne j} \|x_i - x_j\| = \delta $$
 
     Parameters
     ----------
+    n
+        Number of examples.
+    d
+        Number of coordinates.
+    separation
+        The least distance $\delta$.
     seed
-        Of the draw.
+        Seed of the draw.
+    labels
+        `"random"`: independent fair signs, opposite for the pair (0, 1); `"linear"`: the side of a random hyperplane
+        through the origin with examples on both sides.
+
+    Returns
+    -------
+    Dataset
+        The data set.
 
     Examples
     --------
@@ -63,19 +73,33 @@ def two_classes(
     seed: int = 0,
     labels: Literal["random", "linear"] = "random",
 ) -> Dataset:
-    r"""Unit vectors in two classes at least `separation` apart, the planted pair (0, 1) exactly so.
+    r"""Generate unit vectors in two classes at least `separation` apart, with equality for the pair (0, 1).
 
-    $\min_{y_i \ne y_j} \|x_i - x_j\| = \phi$.
+    $$ \min_{y_i \ne y_j} \|x_i - x_j\| = \phi $$
 
-    Points of one class may be as close as they like. With `mu` the last coordinate is the constant $\mu$:
-    $x = (\sqrt{1 - \mu^2}\, u, \mu)$, as Zou et al. (2018), Assumptions 3.4 and 3.5, ask. `labels="random"`
-    draws points anywhere with alternating labels; `"linear"` keeps the classes on the two sides of a slab of
-    width $\phi$, which is possible for every $\phi \le 2$.
+    Points of one class may be arbitrarily close.
 
     Parameters
     ----------
+    n
+        Number of examples.
+    d
+        Number of coordinates.
+    separation
+        The least distance $\phi$ of points of different classes, at most 2.
+    mu
+        If given, the last coordinate is the constant $\mu$: $x = (\sqrt{1 - \mu^2}\, u, \mu)$, as Zou et al. (2018)
+        suppose in Assumptions 3.4 and 3.5.
     seed
-        Of the draw.
+        Seed of the draw.
+    labels
+        `"random"`: points anywhere, with alternating labels; `"linear"`: the classes are on the two sides of a slab of
+        width $\phi$, which is possible for every $\phi \le 2$.
+
+    Returns
+    -------
+    Dataset
+        The data set.
 
     Examples
     --------
@@ -136,16 +160,23 @@ def random_labels(n: int, d: int, seed: int = 0) -> Dataset:
 
 
 def linear_margin(n: int, d: int, rho: float, seed: int = 0) -> Dataset:
-    r"""Unit inputs labelled by the sign of their first coordinate, which is at least `rho` in size.
-
-    $y = \mathrm{sign}\, x_1$, $|x_1| \ge \rho$, and a pair mirrored at $x_1 = \pm\rho$.
-
-    The margin of Frei et al. (2019), Assumption 3.2, is then exactly $\gamma = \rho / \sqrt{2\pi}$.
+    r"""Generate unit vectors labelled by the sign of their first coordinate, whose absolute value is at least `rho`.
 
     Parameters
     ----------
+    n
+        Number of examples.
+    d
+        Number of coordinates.
+    rho
+        The least absolute value of the first coordinate.
     seed
-        Of the draw.
+        Seed of the draw.
+
+    Returns
+    -------
+    Dataset
+        The data set.
 
     Examples
     --------
@@ -160,12 +191,19 @@ def linear_margin(n: int, d: int, rho: float, seed: int = 0) -> Dataset:
 
 
 def xor() -> Dataset:
-    r"""The exclusive or in the plane: four points on the axes.
+    r"""Generate the exclusive or in the plane: four points on the axes.
 
     $\pm e_1 \mapsto +1$, $\pm e_2 \mapsto -1$.
 
     The margin is $\gamma = \tfrac12 (2/\sqrt\pi - \sqrt{2/\pi}) = 0.16525$.
 
+    Returns
+    -------
+    Dataset
+        The data set.
+
+    Examples
+    --------
     >>> xor().y.tolist()
     [1.0, 1.0, -1.0, -1.0]
     """
@@ -182,19 +220,32 @@ def sequences(
     tail: Literal["random", "zero", "shared"] = "random",
     seed: int = 0,
 ) -> SequenceDataset:
-    r"""Sequences with first tokens at least `separation` apart, those of the pair (0, 1) exactly so.
+    r"""Generate sequences whose first tokens are at least `separation` apart, with equality for the pair (0, 1).
 
-    First tokens are $(u/\sqrt2, 1/\sqrt2)$ with unit $u$.
-
-    Later tokens have norm at most 1 (`tail="random"`), are zero, or are the same for all (`"shared"`):
-    Allen-Zhu et al. (2018), Assumption 2.1 and its preliminaries, hold. The targets are standard normal.
+    First tokens are $(u/\sqrt2, 1/\sqrt2)$ with unit $u$. Assumption 2.1 of Allen-Zhu et al. (2018) and its
+    preliminaries hold. The targets are standard normal.
 
     Parameters
     ----------
+    n
+        Number of sequences.
+    length
+        Number of tokens of a sequence.
+    features
+        Length of a token.
+    separation
+        The least distance of two first tokens.
     outputs
-        Targets at every step.
+        Number of targets at every step.
+    tail
+        Later tokens: `"random"` with norm at most 1, `"zero"`, or `"shared"` by all sequences.
     seed
-        Of the draw.
+        Seed of the draw.
+
+    Returns
+    -------
+    SequenceDataset
+        The data set.
 
     Examples
     --------
@@ -311,6 +362,8 @@ def most_points(d: int, separation: float) -> float:
     >>> most_points(3, 2.0)
     2.0
     """
+    from scipy.special import betainc
+
     if d == 1:
         return 2.0
     fraction = 0.5 * betainc((d - 1) / 2, 0.5, min(separation / 2, 1.0) ** 2)
@@ -381,6 +434,8 @@ def _slab(rng: np.random.Generator, n: int, d: int, rho: float) -> tuple[np.ndar
 
     $1 - x_1^2$ of a uniform unit vector is Beta$((d-1)/2, 1/2)$; it is drawn below $1 - \rho^2$.
     """
+    from scipy.special import betainc, betaincinv
+
     if d < 2:
         raise InputError("points on two sides of a slab need d >= 2 (d >= 3 with `mu`): use a larger d")
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)

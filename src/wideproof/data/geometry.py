@@ -20,7 +20,17 @@ _CHUNK = 4096
 
 
 class Pair(NamedTuple):
-    """Two examples and the distance between them."""
+    """Two examples and the distance between them.
+
+    Attributes
+    ----------
+    distance
+        The distance.
+    i
+        Position of the first example.
+    j
+        Position of the second example.
+    """
 
     distance: float
     i: int
@@ -29,11 +39,30 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class PairGeometry:
-    r"""The extreme pairs of a data set; None where there is no pair to speak of.
+    r"""The extreme pairs of a data set.
 
-    `direction` and `antipode` are over $\hat x = x / \|x\|$ (rows that are zero take no part): the least
-    $\|\hat x_i - \hat x_j\|$ and $\|\hat x_i + \hat x_j\|$. Parallel and antipodal pairs are those where
-    these are at most `PARALLEL_TOLERANCE`; all are counted, the first are listed.
+    Directions are $\hat x = x / \|x\|$; rows that are zero have none. Pairs are parallel or antipodal if their
+    directions, or one and the opposite of the other, differ by at most `PARALLEL_TOLERANCE`. All are counted, and the
+    first are listed.
+
+    Attributes
+    ----------
+    nearest
+        The pair of the least distance; `None` for one example.
+    opposite
+        The pair of the least distance with different labels; `None` without labels.
+    direction
+        The pair of the least $\|\hat x_i - \hat x_j\|$.
+    antipode
+        The pair of the least $\|\hat x_i + \hat x_j\|$.
+    parallel_count
+        Number of parallel pairs.
+    parallel
+        The first of them.
+    antipodal_count
+        Number of antipodal pairs.
+    antipodal
+        The first of them.
     """
 
     nearest: Pair | None
@@ -54,6 +83,11 @@ def groups_of_equal_rows(x: np.ndarray) -> list[np.ndarray]:
     x
         An array with the rows along its first axis.
 
+    Returns
+    -------
+    list[array]
+        One array of positions for each distinct row.
+
     Examples
     --------
     >>> [group.tolist() for group in groups_of_equal_rows(np.array([[1.0], [2.0], [1.0]]))]
@@ -65,14 +99,23 @@ def groups_of_equal_rows(x: np.ndarray) -> list[np.ndarray]:
 
 
 def pairs(x: Any, labels: Any = None, *, block: int = 1024, listed: int = 20) -> PairGeometry:
-    """Find the extreme pairs of the rows of `x`; `labels` (any integers) make the opposite ones.
+    """Find the extreme pairs of some rows.
 
     Parameters
     ----------
+    x
+        Vectors, one in each row.
+    labels
+        Integers: pairs with different labels are opposite. By default there are no opposite pairs.
     block
-        Rows in a block of distances.
+        Number of rows in a block of distances.
     listed
-        How many pairs are named.
+        Maximum number of pairs to list.
+
+    Returns
+    -------
+    PairGeometry
+        The pairs.
 
     Examples
     --------

@@ -35,25 +35,38 @@ def from_labels(
     rows: Any = None,
     encoding: Encoding | None = None,
 ) -> AnyDataset:
-    """Build a data set from inputs and one raw label an example.
+    """Build a data set from inputs and one raw label for each example.
 
-    With `task="auto"`: two distinct labels are two classes (the first in sorted order becomes -1, the second
-    +1); text, or at most 20 distinct whole numbers, are classes coded one against the rest; anything else is
-    regression. Labels of more than one axis are regression targets as they stand.
+    With `task="auto"`: two distinct labels are two classes (the first in sorted order becomes -1, the second +1); text,
+    or at most 20 distinct whole numbers, are classes coded one against the rest; anything else is regression. Labels
+    with more than one axis are regression targets, unchanged.
 
     Parameters
     ----------
-    x, labels
-        Inputs, one example a row, and as many labels.
-    task, kind, name
-        What to make of them: `kind` is vectors, images or sequences.
+    x
+        Inputs, one example in each row.
+    labels
+        One label for each example.
+    task
+        `"binary"`, `"multiclass"`, `"regression"` or `"auto"`.
+    kind
+        `"vectors"`, `"images"` or `"sequences"`.
     classes
-        Keep only these classes, in this order (two of them: the first is -1, the second +1).
+        Keep only these classes, in this order; of two classes the first becomes -1, the second +1.
     limit
-        Keep at most this many examples: the first `limit // c` of each of the `c` classes, in file order, or
-        the first `limit` for regression; everything if there are no more than `limit`.
-    rows, encoding
-        Where each example stands in its source (by default counted from 0), and how a table became `x`.
+        Maximum number of examples: the first `limit // c` of each of the `c` classes, in file order, or the first
+        `limit` for regression.
+    name
+        Name of the data set.
+    rows
+        The position of each example in its source; by default its row, counted from 0.
+    encoding
+        How the columns of a table became `x`.
+
+    Returns
+    -------
+    Dataset | ImageDataset | SequenceDataset
+        The data set.
 
     Examples
     --------

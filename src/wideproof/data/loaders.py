@@ -10,17 +10,19 @@ import numpy as np
 
 from wideproof.data.arrays import read_inputs, read_npy, read_npz
 from wideproof.data.bundled import BUNDLED, bundled
+from wideproof.data.columns import read_column
 from wideproof.data.dataset import AnyDataset, Examples, Task
 from wideproof.data.fitting import Fitted, Missing, fit, missing_labels, uses_table
-from wideproof.data.frames import as_table, from_array, is_frame
+from wideproof.data.formats import divided, from_bunch, from_plain, suffix_of
+from wideproof.data.frames import OTHERS, TEXT, as_table, from_array, is_frame
 from wideproof.data.generators import GENERATORS, generate
 from wideproof.data.labels import Kind, from_labels
 from wideproof.data.notes import on_rows
 from wideproof.data.tables import Header, Table, target_position
-from wideproof.data.words import meant, plain
+from wideproof.data.words import complain, meant, plain
 from wideproof.errors import InputError
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet")
+SUFFIXES = (*TEXT, ".npy", ".npz", *OTHERS)
 _FOLDED: dict[tuple[str, str | None], str] = {
     ("digits", "images"): "digits-images",
     ("digits", "sequences"): "digits-rows",
@@ -38,7 +40,7 @@ class _Raw(NamedTuple):
 class _Treatment(NamedTuple):
     """How a table is to be treated."""
 
-    target: str | int | None
+    target: str | int | Sequence[str | int] | None
     missing: Missing
     keep_ids: bool
     header: Header
@@ -46,7 +48,7 @@ class _Treatment(NamedTuple):
 
 def load(
     source: Any,
-    target: str | int | None = None,
+    target: str | int | Sequence[str | int] | None = None,
     *,
     missing: Missing = "fill",
     keep_ids: bool = False,
@@ -60,39 +62,47 @@ def load(
 ) -> AnyDataset:
     """Load a data set.
 
-    What was done to the columns of a table is said in `data.encoding.notes`; `encode(data.encoding, new)` does it
-    to new rows; `data.rows` says where each example stands in its source. `data.notes` adds how many rows each
-    class has, and how many rows are not used.
+    `data.encoding.notes` says what was done to the columns of a table; `encode(data.encoding, new)` does the same to
+    new rows; `data.rows` has the position of each example in its source. `data.notes` adds the number of rows of each
+    class, and of the rows that are not used.
 
     Parameters
     ----------
     source
-        A file (.csv .tsv .txt .npy .npz .parquet); a frame of pandas or of a library that narwhals reads; a pair
-        `(X, y)`; a bundled name (`digits`, `digits-images`, `digits-rows`, `breast_cancer`, `wine`, `iris`,
-        `diabetes`); a generator with its parameters, as in `sphere:n=50,d=10,separation=0.3`; or a data set, which
-        is returned as it is.
+        A file (.csv .tsv .txt, compressed by .gz too, .npy .npz .parquet .json .jsonl .xlsx, or a table of an SQLite
+        database, `FILE.db::TABLE`, a sheet of a workbook, `FILE.xlsx::SHEET`); a frame of pandas or of a library that
+        narwhals reads; a dictionary of columns, a list of records, a scikit-learn `Bunch`; a pair `(X, y)`; a bundled
+        name (`digits`, `digits-images`, `digits-rows`, `breast_cancer`, `wine`, `iris`, `diabetes`); a generator with
+        its parameters, as in `sphere:n=50,d=10,separation=0.3`; or a data set, which is returned as it is.
     target
-        The target column, by name or position (default: the last), or the key of a .npz array.
+        The target column, by name or position (default: the last), or the key of a .npz array. Several columns of
+        numbers, as a list or a text with commas, are the outputs of one regression.
     missing
-        `fill` missing inputs (median of numbers and dates, most frequent text) and add a column that says where
-        they were; `drop` their rows; or `error`. Rows without a target are dropped, or an error.
+        What to do with missing inputs: `"fill"` them (with the median of numbers and dates, or the most frequent text)
+        and add a column that marks them; `"drop"` their rows; or `"error"`. Rows without a target are dropped, or with
+        `"error"` refused.
     keep_ids
-        Keep columns that number or name the rows, which are left out otherwise.
+        Keep columns that number or name the rows; by default they are left out.
     header
-        Whether the first row of a text file names the columns; found out by default.
+        Whether the first row of a text file has the names of the columns; detected by default.
     classes
-        Keep these classes, in this order; two of them become -1 and +1.
+        Keep only these classes, in this order; of two classes the first becomes -1, the second +1.
     limit
-        Keep at most this many examples, as many of each class as of the others, in file order.
+        Maximum number of examples: equally many of each class, in file order.
     task
-        `binary`, `multiclass` or `regression`; read off the labels by default.
+        `"binary"`, `"multiclass"` or `"regression"`; by default decided by the labels.
     kind
         `vectors`, `images` or `sequences`. A table read as images needs a square number of columns (image
         rows become channels); read as sequences each column is one step of one feature.
     seed
-        The seed of a generator that does not set its own; unused otherwise.
+        Seed of a generator that sets none; unused otherwise.
     name
-        The name of the data set; by default the source's own.
+        Name of the data set; by default that of the source.
+
+    Returns
+    -------
+    Dataset | ImageDataset | SequenceDataset
+        The data set.
 
     Examples
     --------
@@ -130,7 +140,7 @@ def load(
         x, labels, own = bundled(_FOLDED.get((text, kind), text))
         raw, label, kind = _Raw(x, labels), name or text, kind or own
     elif isinstance(source, str | Path):
-        raw, label = _from_file(Path(source), how), name or Path(source).stem
+        raw, label = _from_file(Path(source), how), name or _stem(Path(source))
     else:
         label = name or "data"
         raw = _from_memory(source, how, label)
@@ -167,7 +177,14 @@ def _exists(text: str) -> bool:
         return False
 
 
-def _from_file(path: Path, how: _Treatment) -> _Raw:
+def _stem(path: Path) -> str:
+    """Return the name of a file without its suffixes, or that of its part."""
+    whole, part = divided(path)
+    return part or Path(whole.name.removesuffix(".gz")).stem
+
+
+def _from_file(given: Path, how: _Treatment) -> _Raw:
+    path, part = divided(given)
     suffixes, shown = " ".join(SUFFIXES), plain(path)
     try:
         if path.is_dir():
@@ -177,17 +194,17 @@ def _from_file(path: Path, how: _Treatment) -> _Raw:
                 f"there is no file {shown}{_meant(path)}: give a path ({suffixes}), a bundled name "
                 f"({', '.join(BUNDLED)}) or a generator ({', '.join(GENERATORS)})"
             )
-        suffix = path.suffix.lower()
+        suffix = suffix_of(path)
         if suffix not in SUFFIXES:
             raise InputError(f"{plain(path.name)} ends in '{plain(path.suffix)}': save it as one of {suffixes}")
         if suffix == ".npz":
-            return _from_pair(*read_npz(path, target=how.target), how, path.name)
+            return _from_pair(*read_npz(path, target=_only(how.target, path)), how, path.name)
         if suffix == ".npy":
             whole = read_inputs(path)
             if not (whole.dtype.kind == "f" and uses_table(whole)):
-                return _Raw(*read_npy(path, target=how.target))
+                return _Raw(*read_npy(path, target=_only(how.target, path)))
             return _from_table(from_array(whole, path.name), how)
-        return _from_table(as_table(path, header=how.header), how)
+        return _from_table(as_table(given if part else path, header=how.header), how)
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -211,18 +228,69 @@ def _from_memory(source: Any, how: _Treatment, name: str) -> _Raw:
         if how.target is not None:
             raise InputError("a pair (X, y) has its own target: leave out `target`")
         return _from_pair(source[0], source[1], how, name)
+    if isinstance(source, dict) and how.target is None and (pair := from_bunch(source)) is not None:
+        return _from_pair(*pair, how, name)
+    if isinstance(source, dict | list):
+        source = from_plain(source, f"'{plain(name)}'")
     if is_frame(source):
         return _from_table(as_table(source, name=name), how)
     raise InputError(
-        f"data cannot be read from {type(source).__name__}: give a file, a frame, a pair (X, y), a bundled name "
-        "or a generator"
+        f"data cannot be read from {type(source).__name__}: give a file, a frame, a dictionary of columns, a list of "
+        "records, a pair (X, y), a bundled name or a generator"
     )
 
 
 def _from_table(table: Table, how: _Treatment) -> _Raw:
     names = table.names if table.named else None
-    position = target_position(how.target, names, table.width, table.source)
+    several = _several(how.target, names)
+    if len(several) != 1:
+        return _with_targets(table, several, how)
+    position = target_position(several[0], names, table.width, table.source)
     found = fit(table, position, missing=how.missing, keep_ids=how.keep_ids)
+    return _Raw(found.x, found.labels, found)
+
+
+def _several(target: Any, names: Sequence[str] | None) -> list[Any]:
+    """Return the targets that are asked for: a list, or a text with commas that is no name itself, are several."""
+    if isinstance(target, list | tuple):
+        return list(target)
+    if isinstance(target, str) and "," in target and target not in (names or ()):
+        return [part.strip() for part in target.split(",")]
+    return [target]
+
+
+def _only(target: str | int | Sequence[str | int] | None, path: Path) -> str | int | None:
+    """Return the one target of a file of arrays."""
+    if target is None or isinstance(target, str | int | np.integer):
+        return target  # pyright: ignore[reportReturnType]
+    if len(target) == 1:
+        return target[0]
+    raise InputError(
+        f"{plain(path.name)} holds arrays, and one is the target: save several targets as one array with two axes"
+    )
+
+
+def _with_targets(table: Table, targets: list[Any], how: _Treatment) -> _Raw:
+    """Return the inputs of a table, and several of its columns, which hold numbers, as labels."""
+    names = table.names if table.named else None
+    positions = [target_position(one, names, table.width, table.source) for one in targets]
+    if len(set(positions)) < len(positions) or not positions:
+        raise InputError(f"the targets of {table.source} must be different columns, at least one; got {targets}")
+    if len(positions) == table.width:
+        raise InputError(f"all {table.width} columns of {table.source} are targets: leave at least one input")
+    readings = [read_column(table, j) for j in positions]
+    for j, reading in zip(positions, readings, strict=True):
+        if reading.kind != "number":
+            raise InputError(
+                f"{table.source}: {table.column(j)} holds {reading.kind}, and several targets are numbers: choose one "
+                "target, or columns of numbers"
+            )
+        complain(table.source, list(reading.problems))
+    labels = np.column_stack([np.where(one.missing, np.nan, one.values.astype(float)) for one in readings])
+    inputs = [j for j in range(table.width) if j not in positions]
+    frame = table.frame[inputs].set_axis(list(range(len(inputs))), axis=1)
+    rest = replace(table, frame=frame, names=tuple(table.names[j] for j in inputs))
+    found = fit(rest, None, labels, missing=how.missing, keep_ids=how.keep_ids)
     return _Raw(found.x, found.labels, found)
 
 
@@ -274,14 +342,19 @@ def _shaped(x: np.ndarray, kind: Kind, name: str) -> np.ndarray:
 
 
 def first_examples(data: AnyDataset, limit: int) -> np.ndarray:
-    """Return the positions `from_labels` would keep under the same `limit`.
+    """Return the positions that `from_labels` keeps with the same `limit`.
 
     Parameters
     ----------
     data
         A data set.
     limit
-        How many to keep.
+        Maximum number of examples.
+
+    Returns
+    -------
+    array
+        Positions of examples.
 
     Examples
     --------

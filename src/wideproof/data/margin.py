@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.stats import norm
 
 from wideproof.answers import Answer
+from wideproof.cards import Told
 from wideproof.data.dataset import as_floats
 from wideproof.data.geometry import pairs
 from wideproof.errors import InputError
@@ -30,12 +29,23 @@ _SOLVER_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Margin:
+class Margin(Told):
     """The margin of a sample.
 
-    `estimate` is the value of the linear program on `features` random features; `lower` and `upper` hold it
-    with 99.9 % confidence each (with `bracket=False`: 0 and `pair_bound`). `pair_bound` needs no randomness:
-    half the least distance between opposite labels, over √(2π).
+    Attributes
+    ----------
+    estimate
+        The value of the linear program on random features.
+    lower
+        A lower bound with 99.9 % confidence; 0 with `bracket=False`.
+    upper
+        An upper bound with 99.9 % confidence; `pair_bound` with `bracket=False`.
+    pair_bound
+        An upper bound without randomness: half the least distance between opposite labels, over √(2π).
+    features
+        Number of random features.
+    n
+        Number of examples.
     """
 
     estimate: float
@@ -57,19 +67,28 @@ class Margin:
 
 
 def margin(x: Any, y: Any, *, features: int = 4000, seed: int = 0, bracket: bool = True) -> Margin:
-    """Estimate the margin of unit vectors `x` with labels `y` in {-1, +1}.
+    """Estimate the margin of labelled unit vectors.
 
-    The program on random features is solved with HiGHS; the upper bound takes its dual, the lower bound the
-    coefficient function `clip(g(u) / ε, -1, 1)` of the dual with `|g|` rounded off below ε.
+    The linear program on random features is solved with HiGHS. The upper bound takes its dual; the lower bound takes
+    the coefficient function `clip(g(u) / ε, -1, 1)` of the dual, with `|g|` rounded off below ε.
 
     Parameters
     ----------
+    x
+        Unit vectors, one in each row.
+    y
+        Labels, -1 or +1.
     features
-        How many random features.
+        Number of random features.
     seed
-        Of the features.
+        Seed of the features.
     bracket
-        Also compute the bounds on either side.
+        Whether to compute the bounds as well.
+
+    Returns
+    -------
+    Margin
+        The estimate and its bounds.
 
     Examples
     --------
@@ -119,6 +138,8 @@ def _antithetic(rng: np.random.Generator, count: int, d: int) -> np.ndarray:
 
 def _program(signed: np.ndarray) -> tuple[float, np.ndarray]:
     """Solve `max g, signed @ c / M >= g, |c| <= 1`; return `g` and the dual weights on the examples."""
+    from scipy.optimize import linprog
+
     n, m = signed.shape
     table = np.hstack([-signed / m, np.ones((n, 1))])
     bounds = [(-1, 1)] * m + [(None, None)]
@@ -176,11 +197,18 @@ def _lower(x: np.ndarray, y: np.ndarray, p: np.ndarray, ridge: float, rng: np.ra
         pairs_seen += value.shape[1]
     mean = total / pairs_seen
     spread = np.sqrt(np.maximum(square / pairs_seen - mean**2, 0) / pairs_seen)
-    return float((mean - norm.isf((1 - CONFIDENCE) / len(x)) * spread).min())
+    return float((mean - _deviations((1 - CONFIDENCE) / len(x)) * spread).min())
 
 
 def _upper(x: np.ndarray, y: np.ndarray, p: np.ndarray, rng: np.random.Generator, count: int) -> float:
     """The mean of `|Σ p_i y_i σ(u·x_i)|`, plus its confidence radius."""
     values = [0.5 * np.abs(np.einsum("i,sij->sj", p, signed)).sum(axis=0) for signed in _fresh(x, y, rng, count)]
     value = np.concatenate(values)
-    return float(value.mean() + norm.isf(1 - CONFIDENCE) * value.std(ddof=1) / np.sqrt(len(value)))
+    return float(value.mean() + _deviations(1 - CONFIDENCE) * value.std(ddof=1) / np.sqrt(len(value)))
+
+
+def _deviations(probability: float) -> float:
+    """Return the number of standard deviations that a normal variable exceeds with this probability."""
+    from scipy.stats import norm
+
+    return float(norm.isf(probability))

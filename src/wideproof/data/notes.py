@@ -42,8 +42,10 @@ def _kinds(columns: Sequence[Column], decimal: str) -> list[str]:
         if not some:
             continue
         part = f"{len(some)} yes/no" if kind == "boolean" else counted(len(some), word)
-        if kind == "number" and decimal == ",":
-            part += " with decimal commas"
+        if kind == "number":
+            part += " with decimal commas" if decimal == "," else ""
+            signs = [f"{column.name} like {column.format}" for column in some if column.format]
+            part += f" ({listed(signs)})" if signs else ""
         elif kind == "text":
             part += f" as one-hot ({listed([column.name for column in some])})"
         elif kind == "date" and any(column.format.startswith(("%m/", "%d/")) for column in some):

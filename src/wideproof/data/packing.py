@@ -20,8 +20,20 @@ _KINDS: dict[str, type[AnyDataset]] = {
 
 
 def pack(data: AnyDataset) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the arrays of a data set and its description.
+    """Return the arrays of a data set, and its description.
 
+    Parameters
+    ----------
+    data
+        A data set of any kind.
+
+    Returns
+    -------
+    tuple[dict[str, array], dict[str, Any]]
+        Arrays by name, and values for JSON.
+
+    Examples
+    --------
     >>> data = Dataset([[1.0, 0.0], [0.0, 1.0]], [1, -1], "binary")
     >>> unpack(*pack(data)).digest == data.digest
     True
@@ -45,12 +57,19 @@ def pack(data: AnyDataset) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def unpack(tensors: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> AnyDataset:
-    """Rebuild the data set that `pack` took apart, and check its digest.
+    """Rebuild a data set from the result of `pack`, and check its digest.
 
     Parameters
     ----------
-    tensors, meta
-        What `pack` returned.
+    tensors
+        Arrays by name.
+    meta
+        The description.
+
+    Returns
+    -------
+    AnyDataset
+        The data set.
     """
     steps = []
     for i, step in enumerate(meta["preparation"]):

@@ -9,6 +9,8 @@ depend on how many rows there are, so a row gives the same bits alone, in a batc
 | `center`        | all             | subtract the mean                                                    |
 | `standardize`   | all             | subtract the mean, divide by the deviation; constant columns are 0   |
 | `whiten`        | vectors         | PCA whitening, without singular values <= 1e-10 of the largest       |
+| `onehot(k)`     | vectors         | a column of codes, 3 to k values (12), becomes k indicators          |
+| `ranks`         | vectors         | every column becomes $\Phi^{-1}((\text{midrank} - 1/2)/n)$           |
 | `unit`          | vectors, images | $x / \lVert x \rVert$ (Frobenius norm for images)                    |
 | `constant(mu)`  | vectors         | $(\sqrt{1-\mu^2} x/\lVert x \rVert, \mu)$, $\mu^2 = 1/2$ if not given |
 | `sphere(r)`     | vectors         | $r\,(x, \beta) / \lVert (x, \beta) \rVert$, r = 1 if not given          |
@@ -26,6 +28,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from wideproof.data.columnwise import fit_onehot, fit_ranks, onehot, ranks
 from wideproof.data.dataset import (
     AnyDataset,
     Dataset,
@@ -63,8 +66,22 @@ class _Recipe:
 
 
 def prepare(data: _AnyData, steps: str | Sequence[str]) -> _AnyData:
-    """Fit and apply `steps`, in order, and record them.
+    """Fit preparation steps to a data set, apply them in order, and record them.
 
+    Parameters
+    ----------
+    data
+        A data set of any kind.
+    steps
+        Steps as a text such as `"standardize,sphere"`, or a list of them.
+
+    Returns
+    -------
+    ~_AnyData
+        The prepared data set; `data.preparation` has the fitted steps.
+
+    Examples
+    --------
     >>> data = prepare(Dataset([[3.0, 4.0], [0.0, 2.0]], [1, -1], "binary"), "unit")
     >>> data.x.tolist()
     [[0.6, 0.8], [0.0, 1.0]]
@@ -93,12 +110,19 @@ def prepare(data: _AnyData, steps: str | Sequence[str]) -> _AnyData:
 
 
 def merges(data: AnyDataset, prepared: AnyDataset) -> bool:
-    """Return whether a preparation has made different inputs equal: what is proved then is about the preparation.
+    """Return whether a preparation has made different inputs equal, so that a proof is about the prepared inputs only.
 
     Parameters
     ----------
+    data
+        The data before the preparation.
     prepared
-        What a preparation made of `data`.
+        The data after it.
+
+    Returns
+    -------
+    bool
+        Whether it has.
 
     Examples
     --------
@@ -109,8 +133,41 @@ def merges(data: AnyDataset, prepared: AnyDataset) -> bool:
     return distinct(prepared).n < distinct(data).n
 
 
+def flattens(prepared: AnyDataset) -> str:
+    """Return a warning if whitening has left nothing to learn from.
+
+    Whitening n different rows keeps at most n - 1 directions. With n - 1 directions the inner product of any two
+    different rows is -1: all pairs are equally similar, whatever the table holds.
+
+    Parameters
+    ----------
+    prepared
+        A prepared data set.
+
+    Returns
+    -------
+    str
+        A sentence, or the empty string.
+
+    Examples
+    --------
+    >>> data = prepare(Dataset([[1.0, 0.0], [0.0, 1.0], [3.0, 2.0]], [1, -1, 1], "binary"), "whiten")
+    >>> (data.x @ data.x.T).round(9).tolist()
+    [[2.0, -1.0, -1.0], [-1.0, 2.0, -1.0], [-1.0, -1.0, 2.0]]
+    >>> flattens(data)[:54]
+    '`whiten` makes any 2 of 3 different rows equally alike'
+    """
+    n = distinct(prepared).n
+    if all(step.name != "whiten" or int(step.setting("rank")) < n - 1 for step in prepared.preparation):
+        return ""
+    return (
+        f"`whiten` makes any 2 of {n} different rows equally alike, since their columns have {n - 1} independent "
+        "directions: use `standardize`, or more rows"
+    )
+
+
 def apply(preparation: Sequence[Step], x: object) -> np.ndarray:
-    """Treat a batch of new raw inputs as the training inputs were treated, bit for bit.
+    """Apply the preparation of the training inputs to new raw inputs; a row gets the same bits alone and in a batch.
 
     Parameters
     ----------
@@ -118,6 +175,11 @@ def apply(preparation: Sequence[Step], x: object) -> np.ndarray:
         The steps of a prepared data set, `data.preparation`.
     x
         Raw inputs, with the columns of the training data.
+
+    Returns
+    -------
+    array
+        The prepared inputs.
     """
     result = as_floats(x, "the new inputs")
     require_finite(result, "the new inputs", ("row", "column", "entry"))
@@ -138,12 +200,19 @@ def apply(preparation: Sequence[Step], x: object) -> np.ndarray:
 
 
 def restore_targets(preparation: Sequence[Step], outputs: np.ndarray) -> np.ndarray:
-    """Bring outputs back to the units the targets had before `scale_targets`.
+    """Convert outputs back to the units that the targets had before `scale_targets`.
 
     Parameters
     ----------
     preparation
         The steps of a prepared data set, `data.preparation`.
+    outputs
+        Outputs, one row for each example.
+
+    Returns
+    -------
+    array
+        The outputs in the original units.
     """
     for step in reversed(preparation):
         if step.name == "scale_targets":
@@ -157,7 +226,12 @@ def parse_steps(steps: str | Sequence[str]) -> list[tuple[str, str]]:
     Parameters
     ----------
     steps
-        Steps as text, or a list of them.
+        Steps as a text, or a list of them.
+
+    Returns
+    -------
+    list[tuple[str, str]]
+        Names with arguments; the argument is empty if there is none.
 
     Examples
     --------
@@ -346,6 +420,8 @@ STEPS = {
     "center": "subtract the mean",
     "standardize": "subtract the mean and divide by the standard deviation of each column",
     "whiten": "subtract the mean and rotate to uncorrelated columns of equal variance (PCA)",
+    "onehot": "an indicator for each value of a column with 3 to 12 repeated values, or to k by onehot(k)",
+    "ranks": "replace every column by the normal scores of its ranks; keeps different rows different",
     "unit": "scale every example to norm 1 (Du, Frei)",
     "constant": "scale to norm 1 with a constant last coordinate; constant(0.5) sets it (Zou)",
     "sphere": "append a constant coordinate and scale to norm 1, or to r by sphere(r); keeps different rows different",
@@ -366,6 +442,8 @@ _RECIPES: dict[str, _Recipe] = {
         ("vectors",),
         "use `standardize`",
     ),
+    "onehot": _Recipe(fit_onehot, onehot, ("vectors",), "use `standardize`", True),
+    "ranks": _Recipe(fit_ranks, ranks, ("vectors",), "use `standardize`"),
     "unit": _Recipe(
         lambda data, argument: Step("unit"),
         lambda step, x: _on_sphere(x),

@@ -21,20 +21,22 @@ from wideproof.data.dataset import AnyDataset
 
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """The distinct inputs of a data set, each with the mean of its targets and how often it is there.
+    """The distinct inputs of a data set, each with its mean target and its multiplicity.
 
     Attributes
     ----------
-    x, y
-        Distinct inputs in the order of their first rows, and mean targets.
+    x
+        The distinct inputs, in the order of their first rows.
+    y
+        The mean target of each.
     counts
-        How many rows each stands for.
+        The number of rows with each input.
     place
-        For every row the number of its input in `x`.
+        For every row, the position of its input in `x`.
     least
-        $L^*$, exactly.
+        The least loss $L^*$ of any function of the inputs, exactly.
     clashing
-        For every distinct input whether its rows have different targets.
+        For every distinct input, whether its rows have different targets.
     """
 
     x: np.ndarray
@@ -73,6 +75,18 @@ _KNOWN: WeakKeyDictionary[AnyDataset, Distinct] = WeakKeyDictionary()
 def distinct(data: AnyDataset) -> Distinct:
     """Group equal inputs (as numbers, so that -0.0 equals 0.0); computed once for each data set.
 
+    Parameters
+    ----------
+    data
+        A data set of any kind.
+
+    Returns
+    -------
+    Distinct
+        The distinct inputs.
+
+    Examples
+    --------
     >>> from wideproof.data.dataset import Dataset
     >>> found = distinct(Dataset([[0.0], [1.0], [0.0]], [1, -1, -1], "binary"))
     >>> found.counts.tolist(), found.y.tolist(), float(found.least), found.contradicting.tolist()
@@ -84,12 +98,17 @@ def distinct(data: AnyDataset) -> Distinct:
 
 
 def equal_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first row of every group of equal rows, in order, and for every row its group.
+    """Group equal rows.
 
     Parameters
     ----------
     x
         An array with the rows along its first axis.
+
+    Returns
+    -------
+    tuple[array, array]
+        The position of the first row of every group, in order, and for every row the number of its group.
 
     Examples
     --------

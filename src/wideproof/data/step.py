@@ -13,10 +13,19 @@ Scalar = bool | int | float | str
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A preparation step with everything that was fitted, ready to be applied to new points.
+    """A fitted preparation step, ready to be applied to new points.
 
-    `settings` holds scalars (exact in JSON, since `repr` of a float round-trips) and `arrays` float64 arrays.
+    Attributes
+    ----------
+    name
+        Name of the step.
+    settings
+        The fitted numbers and options, by name; they are exact in JSON, since `repr` of a float round-trips.
+    arrays
+        The fitted float64 arrays, by name.
 
+    Examples
+    --------
     >>> step = Step("constant", settings=(("mu", 0.5),), arrays=(("mean", np.zeros(3)),))
     >>> Step.from_json(step.to_json(), {"mean": np.zeros(3)}).setting("mu")
     0.5
@@ -37,11 +46,33 @@ class Step:
         object.__setattr__(self, "arrays", tuple(frozen))
 
     def setting(self, key: str) -> Any:
-        """Return the scalar recorded under `key`."""
+        """Return a setting.
+
+        Parameters
+        ----------
+        key
+            Name of a setting.
+
+        Returns
+        -------
+        Any
+            Its value.
+        """
         return dict(self.settings)[key]
 
     def array(self, key: str) -> np.ndarray:
-        """Return the array recorded under `key`."""
+        """Return an array.
+
+        Parameters
+        ----------
+        key
+            Name of an array.
+
+        Returns
+        -------
+        array
+            The array.
+        """
         return dict(self.arrays)[key]
 
     def to_json(self) -> dict[str, Any]:
@@ -51,7 +82,20 @@ class Step:
 
     @classmethod
     def from_json(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "Step":
-        """Rebuild a step from `to_json` and its arrays; the inverse of the pair (`to_json`, `arrays`)."""
+        """Rebuild a step from `to_json` and its arrays; the inverse of the pair (`to_json`, `arrays`).
+
+        Parameters
+        ----------
+        meta
+            The result of `to_json`.
+        arrays
+            The arrays by name.
+
+        Returns
+        -------
+        Step
+            The step.
+        """
         missing = [key for key in meta["arrays"] if key not in arrays]
         if missing:
             raise InputError(

@@ -14,14 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wideproof.data.exact import is_number
+from wideproof.data.exact import NUMBER, is_number
+from wideproof.data.formats import suffix_of, unpacked
 from wideproof.data.words import MISSING, complain, meant, plain
+from wideproof.data.written import COMMA, THOUSANDS, is_written, without_sign
 from wideproof.errors import InputError
 
 Header = bool | Literal["auto"]
 SEPARATORS = ("\t", ";", "|", ",")
-COMMA = re.compile(r"[+-]?(?:[0-9]+,[0-9]+|,[0-9]+)(?:[eE][+-]?[0-9]+)?")
-THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:([,. '\u2019\u00a0\u202f])[0-9]{3})(?:\1[0-9]{3})*(?:[.,][0-9]+)?")
 _SPARE = 50  # a row with more fields too many than this is refused while it is cut
 _DATE_LIKE = re.compile(r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}(?:[tT ].*)?")
 _NO_NAMES = frozenset({"nan", "true", "false", "yes", "no"})
@@ -73,14 +73,25 @@ def read_text(
 ) -> Table:
     r"""Return the fields of a text table as they are written.
 
-    The separator is the tab, semicolon, pipe, comma or white space that cuts the first lines evenly. With
-    `header="auto"` the first row is a header if it has text in a column whose other fields are mostly numbers
-    or dates, if nothing of it occurs again below, or if it has a name among `expected`.
+    The separator is the tab, semicolon, pipe, comma or white space that splits the first lines evenly.
 
     Parameters
     ----------
     path
-        The file.
+        The file, which may be compressed by gzip (`.csv.gz`).
+    header
+        Whether the first row has the names of the columns. `"auto"` takes it as names if it has text in a column whose
+        other fields are mostly numbers or dates, if none of its fields occurs again below, or if it has a name among
+        `expected`.
+    expected
+        Names of columns that the table may have.
+    decimal
+        The decimal mark of numbers; detected by default.
+
+    Returns
+    -------
+    Table
+        The fields, with the names and the decimal mark.
 
     Examples
     --------
@@ -93,11 +104,11 @@ def read_text(
     (('height', 'kind'), [2, 4], ',')
     """
     name = plain(path.name)
-    text = _decoded(path.read_bytes(), name)
+    text = _decoded(unpacked(path), name)
     text = text[1:].lstrip(" ") if text.startswith("#") else text  # np.savetxt marks its header so
     said = re.match(r'"?sep=(.)"?\n', text)  # so spreadsheets say it
     text = text[said.end() - 1 :] if said else text
-    separator = said[1] if said else _separator(text, path.suffix.lower() == ".tsv")
+    separator = said[1] if said else _separator(text, suffix_of(path).startswith(".tsv"))
     frame, lines = _cut(text, separator, name)
     while frame.shape[1] > 2 and (frame[frame.shape[1] - 1] == "").all():  # every line ends in a separator
         frame = frame.iloc[:, :-1]
@@ -193,14 +204,37 @@ def _blanks_between_decimal_commas(head: str) -> bool:
 
 def _cut(text: str, separator: str, name: str) -> tuple[Any, np.ndarray]:
     """Return the fields of the rows that are not blank, and the line on which each row ends."""
-    import pandas as pd
-
     if separator == " ":
         text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
     first = next(iter(_first_rows(text[:200_000], separator)), None)
     if first is None:
         raise InputError(f"{name} is empty: give a table with one row for each example")
     width = len(first)
+    if (quick := _cut_quickly(text, separator, width)) is not None:
+        return quick
+    return _cut_carefully(text, separator, width, name)
+
+
+def _cut_quickly(text: str, separator: str, width: int) -> tuple[Any, np.ndarray] | None:
+    """Do what `_cut_carefully` does by pandas' C parser; None if there are quotes, or rows of another width."""
+    import pandas as pd
+
+    rows = text.split("\n")
+    if '"' in text or any(row and row.count(separator) != width - 1 for row in rows):
+        return None
+    frame = pd.read_csv(
+        io.StringIO(text), sep=separator, header=None, names=list(range(width)), index_col=False, dtype=str,
+        keep_default_na=False, na_filter=False, skip_blank_lines=True, skipinitialspace=separator != " ",
+        quoting=csv.QUOTE_NONE, engine="c",
+    )  # fmt: skip
+    lines = np.array([k for k, row in enumerate(rows, start=1) if row], dtype=np.int64)
+    return (frame, lines) if len(frame) == len(lines) else None  # lines of nothing but blanks are a matter of care
+
+
+def _cut_carefully(text: str, separator: str, width: int, name: str) -> tuple[Any, np.ndarray]:
+    """Cut by the csv module, which knows where each row ends and how many fields it has."""
+    import pandas as pd
+
     wider = width + min(_SPARE, max(0, 1 + max(line.count(separator) for line in text.split("\n")) - width))
     try:
         frame = pd.read_csv(
@@ -230,7 +264,7 @@ def _kinds(fields: Sequence[str]) -> Iterator[bool]:
     """Say of every field whether it is a number, a date or a truth value, rather than a name."""
     for field in fields:
         one = field.strip().lower()
-        yield is_number(one) or one in _NO_NAMES or bool(COMMA.fullmatch(one) or _DATE_LIKE.fullmatch(one))
+        yield is_number(one) or one in _NO_NAMES or is_written(one.upper()) or bool(_DATE_LIKE.fullmatch(one))
 
 
 def _header(frame: Any, header: Header, expected: Sequence[str]) -> list[str] | None:
@@ -258,9 +292,11 @@ def _decimal(frame: Any) -> Literal[".", ","]:
     """Return the comma if numbers are written like `3,14` somewhere and like `3.14` nowhere."""
     found = False
     for j in frame.columns:
-        fields = [field for field in frame[j].str.strip() if field.lower() not in MISSING]
+        fields = [field for field in map(str.strip, frame[j].tolist()) if field.lower() not in MISSING]
+        if not all(map(NUMBER.fullmatch, fields)):
+            fields = list(map(without_sign, fields))
         commas = [field for field in fields if COMMA.fullmatch(field)]
-        if len(commas) + sum(is_number(field) for field in fields) < len(fields):
+        if len(commas) + sum(map(is_number, fields)) < len(fields):
             continue
         if any("." in field for field in fields):
             return "."

@@ -18,7 +18,21 @@ LARGE_TARGET = 10.0  # the papers ask for targets of order one; beyond this the 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One assumption of one paper; `remedy` is empty where it holds, "none: ..." where none exists."""
+    """The verdict on one assumption of one paper.
+
+    Attributes
+    ----------
+    paper
+        Key of the paper.
+    assumption
+        Name of the assumption.
+    status
+        Whether it holds.
+    detail
+        The numbers that decide.
+    remedy
+        What to do if it fails; `"none: ..."` if nothing helps, empty if it holds.
+    """
 
     paper: str
     assumption: str
@@ -137,10 +151,12 @@ def _margin(data: Dataset, audit: "Audit") -> Verdict:
         remedy = "prepare with `unit`" if data.task == "binary" else "use two classes"
         return Verdict("frei2019", name, Answer.UNDECIDED, audit.margin_note, remedy)
     detail = f"margin {audit.margin}" + (f", {audit.margin_note}" if audit.margin_note else "")
-    # The σ(u·x_i) have kinks on different hyperplanes unless inputs are equal or antipodal, so no convex
-    # combination of the y_i σ(u·x_i) vanishes: the margin of the sample is positive, however small.
+    # The assumption is about every input that may occur, and no sample shows it: labels drawn by coin flips have a
+    # positive margin on a sample too, since the σ(u·x_i) have kinks on different hyperplanes unless inputs are equal or
+    # antipodal.
     if audit.margin.lower > 0 or audit.geometry.antipodal_count == 0:
-        return Verdict("frei2019", name, Answer.HOLDS, detail)
+        detail = f"positive on these rows, {detail}; the assumption is about all inputs that may occur"
+        return Verdict("frei2019", name, Answer.UNDECIDED, detail, "none: a sample cannot show it")
     return Verdict("frei2019", name, Answer.UNDECIDED, detail, "prepare with `constant`")
 
 
