@@ -15,6 +15,16 @@ PHI = {
 }
 C_SIGMA = {"softplus": 1.0854865029883434, "tanh": 2.5361754332174535, "swish": 2.810761124074471}
 
+
+def inner(z):
+    return np.sqrt(8 / np.pi) * (z + 0.044715 * z**3)
+
+
+def gelu_tanh_slope(z):
+    s, t = expit(inner(z)), expit(-inner(z))
+    return s + z * s * t * np.sqrt(8 / np.pi) * (1 + 0.134145 * z**2)
+
+
 VALUES = {
     "softplus": (lambda z: np.logaddexp(0, z), expit),
     "sigmoid": (expit, lambda z: expit(z) * expit(-z)),
@@ -29,6 +39,11 @@ VALUES = {
         lambda z: np.tanh(np.log1p(np.exp(z))) + z * expit(z) / np.cosh(np.log1p(np.exp(z))) ** 2,
     ),
     "elu": (lambda z: np.where(z > 0, z, np.expm1(z)), lambda z: np.where(z > 0, 1, np.exp(z))),
+    "gelu_tanh": (lambda z: z * expit(inner(z)), gelu_tanh_slope),
+    "ramp": (
+        lambda z: np.where(z > 1, z, np.where(z < -1, 0.0, (z + 1) ** 2 / 4)),
+        lambda z: np.clip((z + 1) / 2, 0, 1),
+    ),
     "softsign": (lambda z: z / (1 + abs(z)), lambda z: 1 / (1 + abs(z)) ** 2),
     "identity": (lambda z: z, lambda z: np.ones_like(z)),
     "relu": (lambda z: z * (z > 0), lambda z: 1.0 * (z > 0)),

@@ -9,9 +9,10 @@ from scipy import integrate, optimize
 from tests.networks.reference import VALUES
 from wideproof.errors import InputError
 from wideproof.networks import ACTIVATIONS, get_activation
-from wideproof.networks.activations import RELU, RELU_CLOSED
+from wideproof.networks.activations import PARTS, RELU, RELU_CLOSED
 
-ALL = pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
+EVERY = {**ACTIVATIONS, **PARTS}
+ALL = pytest.mark.parametrize("activation", EVERY.values(), ids=EVERY)
 GRID = np.concatenate([np.linspace(-30, 30, 4001), [-700.0, -50.0, 50.0, 700.0, 1e-300, -1e-9, 1e-9]])
 
 
@@ -94,7 +95,7 @@ def test_smoothness_is_the_lipschitz_constant_of_the_derivative(activation):
 
 def test_conditions_of_du_et_al():
     analytic = {name for name, a in ACTIVATIONS.items() if a.condition_3_2}
-    assert analytic == {"softplus", "sigmoid", "tanh", "erf", "arctan", "sin", "swish", "gelu", "mish"}
+    assert analytic == {"softplus", "sigmoid", "tanh", "erf", "arctan", "sin", "swish", "gelu", "gelu_tanh", "mish"}
     assert {name for name, a in ACTIVATIONS.items() if not a.condition_3_1} == {"relu"}
 
 

@@ -207,3 +207,21 @@ def test_a_residual_scale_of_zero_leaves_the_skips_alone():
     assert len(between) == 2
     for layer in between:
         np.testing.assert_array_equal(layer, first)
+
+
+def test_a_last_layer_with_a_width_of_its_own(rng):
+    """Frei et al.: m_(L+1) is kept apart from m; entries of the last layer have variance 2/m_(L+1)."""
+    network = ResidualReLU(3, 8, 2, residual_scale=0.3, last_width=4)
+    params = {name: np.asarray(weight) for name, weight in network.init(0).items()}
+    x = rng.standard_normal(3)
+    below = np.maximum(params["W1"].T @ x, 0)
+    below = below + 0.3 * np.maximum(params["W2"].T @ below, 0)
+    wanted = params["v"] @ np.maximum(params["W3"].T @ below, 0)
+    assert np.asarray(network(params, x[None]))[0] == pytest.approx(wanted, rel=1e-12)
+    assert network.laws()["W3"].variance == 2 / 4  # pyright: ignore[reportAttributeAccessIssue]
+    assert params["v"].tolist() == [1, 1, -1, -1]
+    assert "last_width" not in str(ResidualReLU(3, 8, 2))
+    with pytest.raises(InputError, match=r"even width.*got 5: use 6"):
+        ResidualReLU(3, 8, 2, last_width=5)
+    with pytest.raises(InputError, match="last_width to be a whole number"):
+        ResidualReLU(3, 8, 2, last_width=0)

@@ -16,7 +16,7 @@ from tests.cases import NETWORKS, OWN
 from tests.certificates.making import Reference, at, start
 from tests.networks.test_forward_and_gradient import by_reference
 from tests.verify.making import config, read
-from wideproof.certificates.certifying import certify
+from wideproof.certificates import Problem, certify
 from wideproof.data import Dataset
 from wideproof.errors import InputError
 from wideproof.kernels import gram
@@ -466,7 +466,7 @@ def test_an_activation_without_proofs_trains_and_gives_a_gram_matrix():
         with pytest.raises(
             InputError, match="nothing is proved about the activation 'square': it can be trained and"
         ) as told:
-            certify(made, weights, Dataset(inputs, y, "regression"))
+            certify(Problem(made, Dataset(inputs, y, "regression")).at(weights))
         assert "needs bounds of its derivatives and a twin in NumPy, which softplus, sigmoid" in str(told.value)
 
 

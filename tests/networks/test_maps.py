@@ -21,12 +21,16 @@ from wideproof.networks.maps import (
     ONES,
     Average,
     Patches,
+    Select,
+    from_runs,
     map_from_dict,
     map_to_dict,
+    runs,
     same,
 )
 from wideproof_verify.arithmetic import BALLS, FLOATS, PURE
 from wideproof_verify.maps import MAPS, Map, Ones
+from wideproof_verify.refusals import MalformedError
 
 # A map and the grid of the value that it reads.
 WINDOWS: dict[str, Any] = {
@@ -41,6 +45,10 @@ WINDOWS: dict[str, Any] = {
     "2-D strided": Patches((5, 4), (3, 2), (2, 1), ((1, 1), (0, 1))),
     "2-D one place": Patches((2, 3), (1, 1), (1, 1), ((0, 0), (0, 0))),
     "2-D large": Patches((2, 2), (3, 3), (1, 1), ((2, 2), (2, 2))),
+    "dilated": Patches((9,), (3,), (1,), ((2, 1),), (2,)),
+    "dilated, strided": Patches((12,), (3,), (2,), ((3, 4),), (2,)),
+    "dilated, strides meet all": Patches((11,), (3,), (2,), ((0, 0),), (3,)),
+    "2-D dilated": Patches((5, 4), (2, 3), (1, 2), ((1, 0), (1, 1)), (3, 1)),
 }
 AVERAGES: dict[str, Any] = {
     "average": Average((6,), (2,), (2,), ((0, 0),)),
@@ -48,13 +56,26 @@ AVERAGES: dict[str, Any] = {
     "average, 2-D": Average((4, 4), (2, 2), (2, 2), ((0, 0), (0, 0))),
     "average, 2-D uneven": Average((3, 5), (3, 2), (1, 3), ((1, 1), (1, 0))),
 }
+# A selection and the grid of the value that it reads; some entries are read more often, some never.
+SELECTIONS: dict[str, Any] = {
+    "a slice": Select((), 2, (), 1, np.array([1])),
+    "vector to image": Select((), 2, (2,), 1, np.array([0, 1])),
+    "reversed": Select((3,), 2, (3,), 2, np.arange(6)[::-1]),
+    "padded": Select((3,), 2, (5,), 2, np.array([-1, -1, 0, 1, 2, 3, 4, 5, -1, -1])),
+    "repeated": Select((3,), 2, (), 5, np.array([4, 4, 1, 4, 0])),
+    "transposed": Select((2, 3), 2, (2,), 6, np.arange(12).reshape(2, 3, 2).transpose(2, 1, 0).ravel()),
+    "negative": Select((3,), 2, (3,), 2, np.arange(6), (-1.0,)),
+    "times numbers": Select((3,), 2, (2,), 3, np.array([5, 0, -1, 0, 0, 2]), (0.1, -3.0, 7.0)),
+    "times another for each": Select((), 2, (), 4, np.array([1, 1, 0, 0]), (0.3, 0.4, 1e-3, 5.0)),
+    "nothing": Select((3,), 2, (2,), 1, np.array([-1, -1])),
+}
 CASES: dict[str, tuple[Any, tuple[int, ...]]] = {
     "identity": (IDENTITY_MAP, ()),
     "identity on a grid": (IDENTITY_MAP, (2, 3)),
     "flat": (FLAT, (3,)),
     "flat, 2-D": (FLAT, (2, 3)),
     "flat vector": (FLAT, ()),
-    **{name: (phi, phi.positions) for name, phi in (WINDOWS | AVERAGES).items()},
+    **{name: (phi, phi.positions) for name, phi in (WINDOWS | AVERAGES | SELECTIONS).items()},
 }
 FEATURES = 2
 each = pytest.mark.parametrize("name", CASES)
@@ -144,7 +165,16 @@ def test_kappa_is_above_the_norm_and_close(name):
     truth = float(np.linalg.norm(matrix(phi, grid), 2))
     theirs = float(stated(phi, grid).kappa.upper())
     assert truth * (1 - 1e-14) <= theirs <= phi.factor <= theirs * (1 + 1e-14)
-    attained = {"wider than the grid", "2-D large", "2-D strided", "average, 2-D uneven", "average, overlapping"}
+    attained = {
+        "dilated, strided",
+        "dilated, strides meet all",
+        "2-D dilated",
+        "wider than the grid",
+        "2-D large",
+        "2-D strided",
+        "average, 2-D uneven",
+        "average, overlapping",
+    }
     assert phi.factor <= truth * (2 if name in attained else 1 + 1e-14)
 
 
@@ -185,7 +215,7 @@ def test_a_shorter_circle_would_be_too_short():
         assert stated(phi, (2,)).norm(weight, ops) >= truth * (1 - 1e-15)
 
 
-@pytest.mark.parametrize("phi", [IDENTITY_MAP, FLAT, ONES, *WINDOWS.values(), *AVERAGES.values()])
+@pytest.mark.parametrize("phi", [IDENTITY_MAP, FLAT, ONES, *WINDOWS.values(), *AVERAGES.values(), *SELECTIONS.values()])
 def test_written_and_read_again(phi):
     assert map_from_dict(json.loads(json.dumps(map_to_dict(phi)))) == phi
 
@@ -221,3 +251,92 @@ def test_radii_go_through_maps_like_values(rng):
     found = reading(Ball(x, x), phi, 0)
     assert found.rad is not None
     np.testing.assert_array_equal(found.mid, found.rad)
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_one_unit_of_a_selection(rng, name):
+    """With a weight, a unit at one position moves by at most its row times `once`; without one it reads one entry."""
+    phi = SELECTIONS[name]
+    rows = matrix(phi, phi.positions).reshape(math.prod(phi.out), phi.features, -1)
+    for weighted, truth in (
+        (True, max(np.linalg.norm(r, 2) for r in rows)),
+        (False, np.linalg.norm(rows, axis=2).max()),
+    ):
+        found, theirs = phi.once(weighted), float(stated(phi, phi.positions).once(weighted).upper())
+        assert truth * (1 - 1e-14) <= min(found, theirs)
+        assert max(found, theirs) <= phi.factor
+    assert stated(phi, phi.positions).once(False) == abs(rows).max()
+
+
+def test_indices_as_sequences(rng):
+    for turn in range(200):
+        index = rng.integers(-1, 4, 1 + turn % 9) if turn % 2 else np.sort(rng.integers(-1, 30, 1 + turn % 9))
+        parts = runs(index)
+        np.testing.assert_array_equal(from_runs(parts), index)
+        assert all(start >= 0 <= start + step * (count - 1) or (start, step) == (-1, 0) for start, step, count in parts)
+    assert runs(np.arange(3072).reshape(3, 32, 32)[:, 4:8, ::2].reshape(3, 4, 16)[:, :2].ravel())[0] == [128, 2, 32]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"positions": [2]}, {"inputs": 3}, {"out": [4]}, {"features": 3}, {"index": [[0, 1, 5]]},
+        {"index": [[1, 1, 6]]}, {"index": [[-1, 1, 6]]}, {"index": [[5, -1, 7]]}, {"index": [[0, 0, 0], [0, 1, 6]]},
+        {"index": [[0, 1]]}, {"index": [[0.0, 1, 6]]}, {"index": [[0, 9, 1], [1, 1, 5]]}, {"index": [[0, 10**30, 6]]},
+        {"index": [[-2, 0, 6]]}, {"index": None}, {"scale": []}, {"scale": [1.0] * 4}, {"scale": ["1"]}, {"scale": 1.0},
+        {"scale": [float("nan")]}, {"scale": [float("inf")] * 6}, {"out": [2**20, 2**20]}, {"features": -2},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_selections_that_the_verifier_refuses(change):
+    given = map_to_dict(SELECTIONS["reversed"])
+    assert MAPS["select"].read({**given, "index": [[0, 1, 6]]}, (3,), FEATURES).places == 3
+    with pytest.raises(MalformedError):
+        MAPS["select"].read({**given, **change}, (3,), FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"index": np.array([0, 1, 2, 3, 4, 6])}, "reads the entry 6 or 0 of 6"),
+        ({"index": np.array([0, 1, 2, 3, 4, -2])}, "reads the entry 4 or -2"),
+        ({"index": np.arange(5)}, "has 5 entries for 2 features"),
+        ({"scale": (1.0, 2.0, 3.0, 4.0)}, "multiplies 6 entries by 4 numbers"),
+        ({"scale": (float("nan"),)}, "multiplies 6 entries"),
+        ({"out": (0,)}, "a selection has 6 entries"),
+    ],
+)
+def test_selections_that_are_none(change, sentence):
+    with pytest.raises(InputError, match=sentence):
+        dataclasses.replace(SELECTIONS["reversed"], **change)
+
+
+def test_a_selection_on_another_grid():
+    with pytest.raises(InputError, match=r"on a grid of \(3,\) meets a value on a grid of \(4,\)"):
+        SELECTIONS["reversed"].grid((4,))
+
+
+@pytest.mark.parametrize("name", ["times numbers", "times another for each"])
+def test_products_of_a_selection_are_enclosed(rng, name):
+    """0.1 x is rounded: the balls around it hold the exact product, forward and back, in both packages."""
+    phi = SELECTIONS[name]
+    x = rng.standard_normal((2, math.prod(phi.positions), FEATURES))
+    y = rng.standard_normal((2, math.prod(phi.out), phi.features))
+    whole = matrix(phi, phi.positions)
+    theirs = stated(phi, phi.positions)
+    back = theirs.scatter(FLOATS.lift(y.transpose(2, 0, 1)[:, :, None, :].copy()), math.prod(phi.positions), FLOATS)
+    sides = [
+        (reading(exact(x, True), phi, 0), whole, x),
+        (returning(exact(y, True), phi, math.prod(phi.positions)), whole.T, y),
+        (theirs.gather(FLOATS.lift(x.transpose(2, 0, 1).copy()), FLOATS).transpose(1, 2, 0), whole, x),
+        (back[:, :, 0].transpose(1, 2, 0), whole.T, y),
+    ]
+    with ctx.workprec(200):
+        for ball, rows, given in sides:
+            assert ball.rad is not None
+            for row, mid, rad in zip(
+                given.reshape(2, -1), ball.mid.reshape(2, -1), ball.rad.reshape(2, -1), strict=True
+            ):
+                truth = [sum((arb(c) * arb(v) for c, v in zip(line, row, strict=True)), arb(0)) for line in rows]
+                assert all(abs(t - m) <= r for t, m, r in zip(truth, mid, rad, strict=True))
+            assert 0 < ball.rad.max() < 1e-13

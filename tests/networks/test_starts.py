@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -33,7 +35,7 @@ def test_a_start_is_stored_in_one_way(given, stored, scale):
 @pytest.mark.parametrize("given", ["negative", "positive()", "positive(x)", "positive(0)", "positive(-1)", "",
                                    "positive(inf)", "positive(nan)", "normal(2)"])  # fmt: skip
 def test_what_is_no_start(given):
-    with pytest.raises(InputError, match=r"the start must be normal, doubled, positive or positive\(A\)"):
+    with pytest.raises(InputError, match=r"the start must be normal, doubled, zero, positive or positive\(A\)"):
         FullyConnected(3, 4, 2, TANH, start=given)
 
 
@@ -87,8 +89,8 @@ def test_descriptions_keep_it():
         (lambda: FullyConnected(3, 4, 2, TANH, outputs=2, start="positive"), "with one output, got 2 outputs"),
         (lambda: FullyConnected(3, 4, 2, start="positive"), "0 at 0, such as tanh or erf, got softplus"),
         (lambda: FullyConnected(3, 4, 2, get_activation("relu"), start="positive"), "smooth activation .* got relu"),
-        (lambda: wp.build("residual", (3,), (), width=4, depth=2, start="positive"), "residual has no option start"),
-        (lambda: wp.build("deep-relu", (3,), (), width=4, depth=2, start="positive"), "deep-relu has no option start"),
+        (lambda: wp.build("residual", (3,), (), width=4, depth=2, start="positive"), "must be normal, doubled or zero"),
+        (lambda: wp.build("deep-relu", (3,), (), width=4, depth=2, start="positive"), "start of deep-relu must be"),
     ],
 )
 def test_what_it_is_not_for_is_one_sentence(make, words):
@@ -112,19 +114,21 @@ def test_a_run_resumes_to_the_same_bits(tmp_path):
 
 @pytest.mark.parametrize(("depth", "outputs"), [(1, 1), (1, 3), (3, 2)])
 def test_the_doubled_start_begins_at_zero(depth, outputs):
-    """Units of the last hidden layer in equal pairs, with output weights 1 and -1; layers before are the paper's."""
+    """Hidden units in pairs with output weights 1 and -1, and every weight has a part in the Gram matrix."""
     network = FullyConnected(4, 10, depth, TANH, outputs=outputs, start="doubled")
     params = {name: np.asarray(weight) for name, weight in network.init(3).items()}
-    last, read_out = params[f"W{depth}"], params["a"].reshape(outputs, -1)
-    np.testing.assert_array_equal(last[:5], last[5:])
+    first, read_out = params["W1"], params["a"].reshape(outputs, -1)
+    np.testing.assert_array_equal(first[:5], first[5:])
+    for h in range(2, depth + 1):
+        np.testing.assert_array_equal(params[f"W{h}"], np.roll(params[f"W{h}"], (5, 5), (0, 1)))
     np.testing.assert_array_equal(read_out[:, :5], -read_out[:, 5:])
     assert set(np.abs(read_out).ravel()) == {1.0}
-    assert len({tuple(row) for row in last}) == 5
+    assert len({tuple(row) for row in first}) == 5
     x = np.random.default_rng(0).standard_normal((6, 4))
     assert np.abs(np.asarray(network(params, x))).max() < 1e-15 * 10
-    plain = FullyConnected(4, 10, depth, TANH, outputs=outputs).init(3)
-    for h in range(1, depth):
-        np.testing.assert_array_equal(params[f"W{h}"], plain[f"W{h}"])
+    y = np.random.default_rng(1).standard_normal((6, outputs)).squeeze()
+    slopes = jax.grad(lambda w: jnp.sum(network(w, x) * y))(params)
+    assert min(float(np.linalg.norm(slope)) for slope in slopes.values()) > 1e-3
     again = network.init(3)
     assert all(np.array_equal(params[name], again[name]) for name in params)
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from flint import arb, arb_series, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
-from wideproof.networks.activations import ACTIVATIONS
+from wideproof.networks.activations import ACTIVATIONS, PARTS
 from wideproof.networks.twins import PROVED
 
 FAR = 40.0
+EVERY = {**ACTIVATIONS, **PARTS}
 
 
 def sigmoid(z):
@@ -36,6 +37,10 @@ def gelu(z):
     return z * (1 + (z * (1 / arb(2).sqrt())).erf()) / 2
 
 
+def gelu_tanh(z):
+    return z * sigmoid((8 / arb.pi()).sqrt() * (z + arb("0.044715") * z * z * z))
+
+
 SERIES = {
     "softplus": softplus,
     "sigmoid": sigmoid,
@@ -45,6 +50,7 @@ SERIES = {
     "sin": lambda z: z.sin(),
     "swish": lambda z: z * sigmoid(z),
     "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
     "mish": mish,
     "elu": lambda z: z.exp() - 1,  # its left half
     "softsign": lambda z: 1 - 1 / (1 + z),  # its right half
@@ -60,6 +66,7 @@ TAILS = {
     "arctan": (1 / FAR**2, 2 / FAR**3, 8 / FAR**4),  # (6z² - 2)/(1 + z²)³ ≤ 8/z⁴
     "swish": (1 + SMALL, SMALL, SMALL),
     "gelu": (1 + 1e-300, 1e-300, 1e-300),
+    "gelu_tanh": (1 + 1e-300, 1e-300, 1e-300),  # the logistic function of something above 4000, times powers of z
     "mish": (1 + SMALL * 10, SMALL * 10, SMALL * 10),
     "elu": (math.exp(-FAR),) * 3,
     "softsign": (1 / FAR**2, 2 / FAR**3, 6 / FAR**4),
@@ -138,17 +145,18 @@ def test_a_constant_that_is_too_small_is_caught():
 
 def test_jumps_and_patterns():
     """The second derivatives of elu and softsign jump at zero; a ReLU is affine in a pattern."""
-    assert {name for name, known in PROVED.items() if known.third is None} == {"elu", "softsign"}
+    assert {name for name, known in PROVED.items() if known.third is None} == {"elu", "softsign", "ramp"}
+    assert (PROVED["ramp"].lipschitz, PROVED["ramp"].smoothness) == (1.0, 0.5)  # a slope of (z + 1)/2 between 0 and 1
     for name in ("identity", "relu", "relu_closed"):
         assert (PROVED[name].lipschitz, PROVED[name].smoothness, PROVED[name].third) == (1.0, 0.0, 0.0)
-    assert SERIES.keys() | {"identity", "relu"} == ACTIVATIONS.keys()
+    assert SERIES.keys() | {"identity", "relu", "ramp"} == EVERY.keys()
 
 
-@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("name", EVERY)
 def test_twins_are_the_activation(name):
     """The same values as JAX computes, and constants that are those of the activation, rounded up."""
     z = np.concatenate([np.linspace(-12, 12, 401), [-700.0, 700.0, 1e-300]])
-    known, activation = PROVED[name], ACTIVATIONS[name]
+    known, activation = PROVED[name], EVERY[name]
     np.testing.assert_allclose(known.value(z), activation.value(jnp.asarray(z)), rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(known.slope(z), activation.derivative(jnp.asarray(z)), rtol=1e-12, atol=3e-15)
     assert activation.lipschitz <= known.lipschitz <= activation.lipschitz * (1 + 1e-5)

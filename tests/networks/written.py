@@ -18,6 +18,10 @@ class Map(NamedTuple):
     size: tuple[int, ...] = ()
     stride: tuple[int, ...] = ()
     padding: tuple[tuple[int, int], ...] = ()
+    dilation: tuple[int, ...] = ()
+    features: int = 0
+    index: tuple[int, ...] = ()
+    scale: tuple[float, ...] = ()
 
 
 def settled(phi: Any, grid: tuple[int, ...]) -> Map:
@@ -25,7 +29,10 @@ def settled(phi: Any, grid: tuple[int, ...]) -> Map:
     if phi.kind in ("identity", "flat", "ones"):
         return Map(phi.kind, tuple(grid))
     assert phi.positions == tuple(grid)
-    return Map(phi.kind, phi.positions, phi.size, phi.stride, phi.padding)
+    if phi.kind == "select":
+        index, scale = tuple(phi.index.tolist()), phi.scale or (1.0,)
+        return Map(phi.kind, phi.positions, phi.out, features=phi.features, index=index, scale=scale)
+    return Map(phi.kind, phi.positions, phi.size, phi.stride, phi.padding, phi.dilation or (1,) * len(phi.size))
 
 
 def written(phi: Map, features: int) -> tuple[np.ndarray, int, int]:
@@ -38,15 +45,21 @@ def written(phi: Map, features: int) -> tuple[np.ndarray, int, int]:
         for p, f in product(range(positions), range(features)):
             matrix[f * positions + p, p * features + f] = 1
         return matrix, 1, 1
+    if phi.kind == "select":
+        matrix = np.zeros((len(phi.index), positions * features))
+        for i, j in enumerate(phi.index):
+            if j >= 0:
+                matrix[i, j] = phi.scale[i % len(phi.scale)]
+        return matrix, 1, prod(phi.size)
     starts = [
-        range(-before, p + behind - q + 1, s)
-        for p, q, s, (before, behind) in zip(phi.grid, phi.size, phi.stride, phi.padding, strict=True)
+        range(-before, p + behind - d * (q - 1), s)
+        for p, q, s, (before, behind), d in zip(phi.grid, phi.size, phi.stride, phi.padding, phi.dilation, strict=True)
     ]
     windows, places = list(product(*starts)), list(product(*map(range, phi.size)))
     wide = features * len(places) if phi.kind == "patches" else features
     matrix = np.zeros((len(windows) * wide, positions * features))
     for (w, corner), (o, offset), f in product(enumerate(windows), enumerate(places), range(features)):
-        at = [a + b for a, b in zip(corner, offset, strict=True)]
+        at = [a + d * b for a, b, d in zip(corner, offset, phi.dilation, strict=True)]
         if not all(0 <= a < p for a, p in zip(at, phi.grid, strict=True)):
             continue
         position = at[0] if len(at) == 1 else at[0] * phi.grid[1] + at[1]

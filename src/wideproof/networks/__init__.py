@@ -26,6 +26,7 @@ from wideproof.networks.base import gradient as gradient
 from wideproof.networks.base import linearize as linearize
 from wideproof.networks.described import Described as Described
 from wideproof.networks.described import Sketch as Sketch
+from wideproof.networks.families import PaperNetwork as PaperNetwork
 from wideproof.networks.fully_connected import DeepReLU as DeepReLU
 from wideproof.networks.fully_connected import FullyConnected as FullyConnected
 from wideproof.networks.graph import Graph as Graph

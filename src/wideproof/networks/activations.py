@@ -30,19 +30,25 @@ class Activation:
 
     Attributes
     ----------
+    name
+        The name by which networks and files refer to it.
     c_sigma
         $1 / \mathbb{E}_{X \sim N(0,1)}[\sigma(X)^2]$, which keeps norms at 1 (Du et al., Section 2).
     lipschitz
         $\sup |\sigma'|$.
     smoothness
-        The Lipschitz constant of $\sigma'$, or `None` where $\sigma'$ jumps.
+        The Lipschitz constant of $\sigma'$; `None` if $\sigma'$ is discontinuous.
     analytic
         Whether $\sigma$ is analytic and not a polynomial (Condition 3.2).
-    value, derivative
-        Functions of JAX arrays.
+    at_zero
+        $\sigma(0)$.
+    value
+        $\sigma$, as a function of JAX arrays.
+    derivative
+        $\sigma'$, as a function of JAX arrays.
     proved
-        NumPy twins and rounded constants (`twins`). Without them an activation can be trained and measured, but no
-        certificate can be made with it.
+        NumPy versions of the functions, and constants rounded to the safe side (`twins`). Without them an activation
+        can be trained and measured, but networks with it cannot be certified.
 
     Examples
     --------
@@ -186,6 +192,15 @@ def _elu_slope(z: Array) -> Array:
     return jnp.exp(jnp.minimum(z, 0))
 
 
+def _inner(z: Array) -> Array:
+    return math.sqrt(8 / math.pi) * (z + 0.044715 * z * z * z)
+
+
+def _gelu_tanh_slope(z: Array) -> Array:
+    s, t = lax.logistic(_inner(z)), lax.logistic(-_inner(z))
+    return s + z * s * t * math.sqrt(8 / math.pi) * (1 + 3 * 0.044715 * z * z)
+
+
 def _softsign_slope(z: Array) -> Array:
     return 1 / jnp.square(1 + jnp.abs(z))
 
@@ -229,6 +244,17 @@ SOFTSIGN = Activation(
     "softsign", 5.46406222364552, 1.0, 2.0, False, 0.0,
     lambda z: z / (1 + jnp.abs(z)), _softsign_slope, PROVED["softsign"],
 )  # fmt: skip
+GELU_TANH = Activation(
+    "gelu_tanh", 2.3518692164338113, 1.1289930686587718, math.sqrt(2 / math.pi), True, 0.0,
+    lambda z: z * lax.logistic(_inner(z)), _gelu_tanh_slope, PROVED["gelu_tanh"],
+)  # fmt: skip
+"""The approximation of GELU by tanh that GPT-2 and PyTorch's `approximate="tanh"` have."""
+RAMP = Activation(
+    "ramp", 1.9053298549669023, 1.0, 0.5, False, 0.25,
+    lambda z: jnp.where(z > 1, z, 0.25 * jnp.square(jnp.maximum(z, -1) + 1)),
+    lambda z: jnp.clip(0.5 * (z + 1), 0, 1), PROVED["ramp"],
+)  # fmt: skip
+"""0 up to -1, z from 1 on, and a parabola between: ReLU with its kink rounded off; hard-swish is made of it."""
 IDENTITY = Activation("identity", 1.0, 1.0, 0.0, False, 0.0, lambda z: z, jnp.ones_like, PROVED["identity"])
 RELU = Activation(
     "relu", 2.0, 1.0, None, False, 0.0,
@@ -242,11 +268,16 @@ RELU_CLOSED = Activation(
 """ReLU with $\\sigma'(0) = 1$: Allen-Zhu et al. (2018) and Frei et al. (2019) write $1\\{z \\ge 0\\}$."""
 
 ACTIVATIONS = {
-    a.name: a for a in (SOFTPLUS, SIGMOID, TANH, ERF, ARCTAN, SIN, SWISH, GELU, MISH, ELU, SOFTSIGN, IDENTITY, RELU)
-}
+    a.name: a
+    for a in (
+        SOFTPLUS, SIGMOID, TANH, ERF, ARCTAN, SIN, SWISH, GELU, GELU_TANH, MISH, ELU, SOFTSIGN, IDENTITY, RELU,
+    )
+}  # fmt: skip
+PARTS = {RAMP.name: RAMP}
+"""What other activations are made of when they are read from a file."""
 
 
-_BY_NAME = {**ACTIVATIONS, RELU_CLOSED.name: RELU_CLOSED}
+_BY_NAME = {**ACTIVATIONS, **PARTS, RELU_CLOSED.name: RELU_CLOSED}
 
 
 def _by_name(name: str) -> Activation:
@@ -254,13 +285,26 @@ def _by_name(name: str) -> Activation:
 
 
 def get_activation(name: str | Activation) -> Activation:
-    """Return the activation called `name`.
+    """Return an activation by its name.
 
+    Parameters
+    ----------
+    name
+        Name of the activation, such as `"tanh"`; an `Activation` is returned as it is.
+
+    Returns
+    -------
+    Activation
+        The activation.
+
+    Examples
+    --------
     >>> get_activation("tanh") is TANH
     True
     """
     if isinstance(name, Activation):
         return name
-    if name not in ACTIVATIONS:
+    known = {**ACTIVATIONS, **PARTS}
+    if name not in known:
         raise InputError(f"there is no activation {name!r}: choose one of {', '.join(ACTIVATIONS)}")
-    return ACTIVATIONS[name]
+    return known[name]

@@ -27,6 +27,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from wideproof.cards import Told
 from wideproof.errors import InputError
 from wideproof.networks.activations import Activation, get_activation
 from wideproof.networks.graph import Graph, Linear, Recurrent
@@ -37,17 +38,39 @@ Outputs = TypeVar("Outputs", jax.Array, np.ndarray)
 Params = dict[str, Array]
 
 LONGEST_SHARED = 1 << 16
+LAST = ("last_width", "start", "alpha")  # options that a network's name ends with, where they are not the paper's
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Independent entries N(0, `variance`)."""
+    """Independent entries N(0, `variance`).
+
+    Attributes
+    ----------
+    shape
+        The shape of the weight.
+    variance
+        The variance of each entry.
+    """
 
     shape: tuple[int, ...]
     variance: float
 
     def sample(self, key: Array, dtype: np.dtype) -> Any:
-        """Draw in float64 and round, so that float32 starts next to the float64 start of the same seed."""
+        """Draw in float64 and round, so that float32 starts next to the float64 start of the same seed.
+
+        Parameters
+        ----------
+        key
+            A JAX random key.
+        dtype
+            The dtype of the result.
+
+        Returns
+        -------
+        Any
+            The weight.
+        """
         draw = _normal(key, math.prod(self.shape)).reshape(self.shape)
         return (np.sqrt(self.variance) * draw).astype(dtype)
 
@@ -130,7 +153,7 @@ class Forward(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Network(ABC):
+class Network(Told, ABC):
     """Sizes and scalings of a network; subclasses are final."""
 
     name: ClassVar[str]
@@ -160,12 +183,35 @@ class Network(ABC):
 
     @abstractmethod
     def group(self, name: str) -> str:
-        """Return the part of the network that parameter `name` belongs to."""
+        """Return the part of the network that parameter `name` belongs to.
+
+        Parameters
+        ----------
+        name
+            Name of a parameter.
+
+        Returns
+        -------
+        str
+            Name of the group, such as `"hidden"`.
+        """
 
     def forward(self, linear: Linear, x: Array) -> Forward:
-        """Compute outputs and features of a batch, weights entering through `linear` only.
+        """Compute outputs and features of a batch.
 
         Features of images have positions behind channels, as the inputs do.
+
+        Parameters
+        ----------
+        linear
+            Applies a weight to an array; weights enter in no other way.
+        x
+            A batch of inputs.
+
+        Returns
+        -------
+        Forward
+            The outputs, and the features of every layer.
         """
         outputs, values = self.graph.run(linear, x)
         layers = zip(self.graph.nodes, values, strict=True)
@@ -193,7 +239,18 @@ class Network(ABC):
         return tuple(name for name in self.laws() if self.group(name) in trained)
 
     def scored(self, outputs: Outputs) -> Outputs:
-        """Return the part of the outputs (or of the targets) that enters the loss."""
+        """Return the part of the outputs (or of the targets) that enters the loss.
+
+        Parameters
+        ----------
+        outputs
+            Outputs of a batch.
+
+        Returns
+        -------
+        Outputs
+            All of them, except for recurrent networks whose first output never moves.
+        """
         return outputs
 
     @property
@@ -211,6 +268,11 @@ class Network(ABC):
             An integer, or a JAX key.
         precision
             `"float64"` or `"float32"`; both round the same draw.
+
+        Returns
+        -------
+        Params
+            The parameters by name.
         """
         key = jax.random.key(seed) if isinstance(seed, int | np.integer) else seed
         laws = enumerate(self.laws().items())
@@ -224,19 +286,67 @@ class Network(ABC):
 
     @double_to_numpy
     def features(self, params: Mapping[str, ArrayLike], x: ArrayLike) -> list[Array]:
-        """Return every layer's features for a batch, in order."""
+        """Return the features of every layer, in order.
+
+        Parameters
+        ----------
+        params
+            Weights by name.
+        x
+            A batch of inputs.
+
+        Returns
+        -------
+        list[Array]
+            One array for each layer.
+        """
         return _forward(self, self.as_params(params), self.as_batch(params, x)).features
 
     def takes(self, shape: tuple[int, ...]) -> bool:
-        """Return whether examples of this shape are what the network takes."""
+        """Return whether the network accepts examples of a shape.
+
+        Parameters
+        ----------
+        shape
+            The shape of one example.
+
+        Returns
+        -------
+        bool
+            Whether such examples are accepted.
+        """
         return shape == self.input_shape
 
     def as_params(self, params: Mapping[str, ArrayLike]) -> Params:
-        """Return the parameters as JAX arrays of their own dtype."""
+        """Return the parameters as JAX arrays of their own dtype.
+
+        Parameters
+        ----------
+        params
+            Weights by name.
+
+        Returns
+        -------
+        Params
+            The same weights.
+        """
         return {name: jnp.asarray(weight) for name, weight in params.items()}
 
     def as_batch(self, params: Mapping[str, ArrayLike], x: ArrayLike) -> Array:
-        """Check the shape of `x` and give it the dtype of the parameters."""
+        """Check the shape of a batch and give it the dtype of the parameters.
+
+        Parameters
+        ----------
+        params
+            Weights by name.
+        x
+            A batch of inputs.
+
+        Returns
+        -------
+        Array
+            The batch as a JAX array.
+        """
         shape = np.shape(x)
         if not shape or not self.takes(shape[1:]):
             raise InputError(
@@ -246,18 +356,42 @@ class Network(ABC):
         return jnp.asarray(x, jnp.asarray(next(iter(params.values()))).dtype)
 
     def matrix(self, weight: Array, fan_in: int) -> Array:
-        """Return `weight` as the matrix `(fan_in, fan_out)` that multiplies rows of inputs."""
+        """Return `weight` as the matrix `(fan_in, fan_out)` that multiplies rows of inputs.
+
+        Parameters
+        ----------
+        weight
+            One weight of the network.
+        fan_in
+            Number of inputs of a unit.
+
+        Returns
+        -------
+        Array
+            The matrix.
+        """
         return weight.reshape(-1, fan_in).T if self.units == "rows" else weight.reshape(fan_in, -1)
 
     def linear(self, params: Mapping[str, Array]) -> Linear:
-        """Return the contraction `(name, u) -> W u`, over the last axis of `u`."""
+        """Return the contraction `(name, u) -> W u`, over the last axis of `u`.
+
+        Parameters
+        ----------
+        params
+            Weights by name.
+
+        Returns
+        -------
+        Linear
+            The function `linear(name, u)`.
+        """
         return lambda name, u: u @ self.matrix(params[name], u.shape[-1])
 
     def __str__(self) -> str:
         shown = []
-        for f in fields(self):
+        for f in sorted(fields(self), key=lambda f: LAST.index(f.name) if f.name in LAST else -1):
             value = getattr(self, f.name)
-            if f.name == "start" and value == f.default:  # the paper's own goes without saying
+            if f.name in LAST and value == f.default:  # the paper's own goes without saying
                 continue
             shown.append(f"{f.name}={value.name if isinstance(value, Activation) else value}")
         return f"{self.name}({', '.join(shown)})"
@@ -287,7 +421,17 @@ def _normals(key: Array, length: int) -> Array:
 
 
 class Linearization(NamedTuple):
-    """A forward pass with what the gradient and the Gram matrix need of every use of a weight."""
+    """A forward pass, recorded so that gradients and Gram matrices can be computed from it.
+
+    Parameters
+    ----------
+    outputs : Array
+        The outputs of the batch.
+    inputs
+        For each weight, what it multiplies at each of its uses.
+    pullback
+        Maps a cotangent of the outputs to the cotangents of all uses of each weight.
+    """
 
     outputs: Float[Array, "n *out"]
     inputs: dict[str, tuple[Array, ...]]
@@ -297,17 +441,26 @@ class Linearization(NamedTuple):
 def linearize(
     network: Network, params: Mapping[str, Array], x: Array, names: Sequence[str] | None = None
 ) -> Linearization:
-    r"""Run the network and record, for each use of each weight in `names`, its input $u$.
+    r"""Run the network and record, for each use of some of its weights, its input $u$.
 
-    `pullback(c)` returns the cotangents $b$ of the same uses for the output cotangent $c$, so that
-    $\sum b u^\top$ over uses and examples is the gradient of $\langle c, f \rangle$.
+    For an output cotangent $c$, `pullback(c)` returns the cotangents $b$ of the same uses, so that $\sum b u^\top$ over
+    uses and examples is the gradient of $\langle c, f \rangle$.
 
     Parameters
     ----------
+    network
+        The network.
     params
         Weights by name.
     x
         Inputs, one example in each row.
+    names
+        The weights to record; by default the trained ones.
+
+    Returns
+    -------
+    Linearization
+        Outputs, inputs of all uses, and the pullback.
     """
     names = network.trained_names if names is None else tuple(names)
     plain = network.linear(params)
@@ -349,9 +502,18 @@ def contract(network: Network, weight: Array, inputs: Sequence[Array], cotangent
     Parameters
     ----------
     network
-        The network of the weight.
-    inputs, cotangents
-        One array for each use of the weight.
+        The network to which the weight belongs.
+    weight
+        The weight.
+    inputs
+        What the weight multiplies, one array for each use.
+    cotangents
+        The cotangents of the same uses.
+
+    Returns
+    -------
+    Array
+        The gradient.
     """
     u = jnp.concatenate([u.reshape(-1, u.shape[-1]) for u in inputs])
     b = jnp.concatenate([b.reshape(-1, b.shape[-1]) for b in cotangents])
@@ -373,12 +535,19 @@ def gradient(network: Network, params: Mapping[str, Array], line: Linearization,
 
     Parameters
     ----------
-    network, params
-        The network and its weights by name.
+    network
+        The network.
+    params
+        Its weights, by name.
     line
-        What `linearize` recorded.
+        The result of `linearize`.
     cotangent
         $c$, in the shape of the outputs.
+
+    Returns
+    -------
+    dict[str, Array]
+        The gradient of each recorded weight.
     """
     cotangents = line.pullback(cotangent)
     return {name: contract(network, params[name], line.inputs[name], cotangents[name]) for name in cotangents}

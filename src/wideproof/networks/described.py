@@ -9,26 +9,29 @@ from typing import Any, ClassVar, Literal, final
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import IDENTITY, Activation, get_activation
-from wideproof.networks.base import Balanced, Constant, Diagonal, Gaussian, Law, Network, Zeros
+from wideproof.networks.base import Balanced, Constant, Diagonal, Gaussian, Law, Network, Opposed, Paired, Zeros
 from wideproof.networks.graph import Graph, Node, Term, bias, graph_from_dict
-from wideproof.networks.maps import FLAT, IDENTITY_MAP, Average, Flat, Identity, Patches
+from wideproof.networks.maps import FLAT, IDENTITY_MAP, Average, Flat, Identity, Patches, Select
+from wideproof.networks.mirrored import Mirrored, OpposedRows
+from wideproof.networks.starts import DOUBLED, NORMAL, ZERO, require_even, require_scale
 
 LAWS: dict[str, Any] = {
     "gaussian": Gaussian, "balanced": Balanced, "zeros": Zeros, "constant": Constant, "diagonal": Diagonal,
+    "paired": Paired, "opposed": Opposed, "mirrored": Mirrored, "opposed_rows": OpposedRows,
 }  # fmt: skip
 
 
 @final
 @dataclass(frozen=True)
 class Described(Network):
-    """A network that is given by its graph.
+    """A network given by its graph.
 
     Attributes
     ----------
     description
-        The graph.
+        The layers of the network.
     starts
-        For each weight its name and the law of its start, which has its shape.
+        For each weight, its name and the law of its initial values, which has the shape of the weight.
 
     Examples
     --------
@@ -69,7 +72,18 @@ class Described(Network):
         return dict(self.starts)
 
     def group(self, name: str) -> str:
-        """Return the part of the network that parameter `name` belongs to: itself."""
+        """Return the group of a parameter, which is the parameter itself.
+
+        Parameters
+        ----------
+        name
+            Name of a parameter.
+
+        Returns
+        -------
+        str
+            The same name.
+        """
         return name
 
     @property
@@ -88,11 +102,33 @@ class Described(Network):
         return () if self.description.outputs == 1 else (self.description.outputs,)
 
     def takes(self, shape: tuple[int, ...]) -> bool:
-        """Return whether examples of this shape are what the network takes: images may come as vectors."""
+        """Return whether the network accepts examples of a shape; images may come as vectors.
+
+        Parameters
+        ----------
+        shape
+            The shape of one example.
+
+        Returns
+        -------
+        bool
+            Whether such examples are accepted.
+        """
         return math.prod(shape) == math.prod(self.input_shape)
 
     def training(self, names: Sequence[str]) -> Described:
-        """Return the same network with these weights trained, the others fixed."""
+        """Return the same network with other weights trained.
+
+        Parameters
+        ----------
+        names
+            The weights to train; all others are fixed.
+
+        Returns
+        -------
+        Described
+            The network.
+        """
         chosen = tuple(name for name in self.description.weights if name in names)
         unknown = sorted(set(names) - set(chosen))
         if unknown or not chosen:
@@ -111,7 +147,18 @@ class Described(Network):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Described:
-        """Rebuild the network that `to_config` described."""
+        """Rebuild the network that `to_config` described.
+
+        Parameters
+        ----------
+        config
+            The result of `to_config`.
+
+        Returns
+        -------
+        Described
+            The network.
+        """
         laws = [
             (name, LAWS[kind](tuple(shape), *([] if variance is None else [variance])))
             for name, kind, shape, variance in config["starts"]
@@ -141,6 +188,10 @@ def _require_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> None
             fan_in = units[t.source] if t.moves else 1
             fan_in *= math.prod(grids[t.source]) if isinstance(t.map, Flat) else 1
             fan_in *= t.map.count if type(t.map) is Patches else 1
+            if isinstance(t.map, Select):
+                if t.map.inputs != fan_in:
+                    raise InputError(f"layer {k + 1} selects from {t.map.inputs} features of a value that has {fan_in}")
+                fan_in = t.map.features
             if t.weight is not None:
                 require(t.weight, rows := next(iter(shapes[t.weight]), 0), fan_in)
             sizes.add(fan_in if t.weight is None else rows)
@@ -155,11 +206,25 @@ def _require_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> None
 
 @dataclass
 class Sketch:
-    """A network drawn layer by layer: each method adds a layer and returns its number, which later layers read.
+    """Builds a network layer by layer: each method adds a layer and returns its number, which later layers can read.
 
-    `shape` is the number of inputs, or the shape of an image `(channels, height, width)` or `(channels, pixels)`.
     Weights start as independent normal numbers of variance 1 / fan-in, biases at zero.
 
+    Parameters
+    ----------
+    shape
+        The number of inputs, or the shape of an image: `(channels, height, width)` or `(channels, pixels)`.
+    nodes
+        The layers so far; empty at the beginning.
+    starts
+        The law of each weight so far; empty at the beginning.
+    sizes
+        The grid and the number of features of each layer so far.
+    input
+        The number under which layers read the input.
+
+    Examples
+    --------
     >>> sketch = Sketch((1, 8, 8))
     >>> seen = sketch.conv(sketch.input, 4, 3, "softplus")
     >>> str(sketch.read_out(sketch.average(seen, 2), 10))
@@ -183,7 +248,28 @@ class Sketch:
         self, source: int, units: int, activation: str | Activation = IDENTITY, *, bias: bool = True,
         skip: int | None = None, scale: float = 1.0,
     ) -> int:  # fmt: skip
-        """Add a fully-connected layer that reads everything in `source`; `skip` is a value added behind it."""
+        """Add a fully-connected layer.
+
+        Parameters
+        ----------
+        source
+            The layer to read, or `sketch.input`.
+        units
+            Number of units.
+        activation
+            The activation; the identity by default.
+        bias
+            Whether the layer has a bias.
+        skip
+            A layer whose value is added behind the activation; it needs the same shape.
+        scale
+            Factor behind the activation, before `skip` is added.
+
+        Returns
+        -------
+        int
+            The number of the new layer.
+        """
         grid, features = self._size(source)
         phi = FLAT if grid else IDENTITY_MAP
         fan_in = features * math.prod(grid)
@@ -193,7 +279,34 @@ class Sketch:
         self, source: int, channels: int, size: int, activation: str | Activation = IDENTITY, *, stride: int = 1,
         padding: int | None = None, bias: bool = True, skip: int | None = None, scale: float = 1.0,
     ) -> int:  # fmt: skip
-        """Add a convolution in as many dimensions as the input has; `padding` keeps the size where it is left out."""
+        """Add a convolution, with as many dimensions as the input has.
+
+        Parameters
+        ----------
+        source
+            The layer to read, or `sketch.input`.
+        channels
+            Number of channels of the new layer.
+        size
+            Size of the filters in each dimension.
+        activation
+            The activation; the identity by default.
+        stride
+            Distance between the positions of the filter.
+        padding
+            Zeros on each side; by default `size // 2`, which keeps an odd filter's grid at stride 1.
+        bias
+            Whether the layer has a bias.
+        skip
+            A layer whose value is added behind the activation; it needs the same shape.
+        scale
+            Factor behind the activation, before `skip` is added.
+
+        Returns
+        -------
+        int
+            The number of the new layer.
+        """
         grid, features = self._size(source)
         pad = size // 2 if padding is None else padding
         phi = Patches(grid, (size,) * len(grid), (stride,) * len(grid), ((pad, pad),) * len(grid))
@@ -201,7 +314,22 @@ class Sketch:
         return self._layer(source, phi, phi.out, shape, activation, bias, skip, scale)
 
     def average(self, source: int, size: int, *, stride: int | None = None) -> int:
-        """Add average pooling over windows that do not overlap, unless a stride is given."""
+        """Add average pooling.
+
+        Parameters
+        ----------
+        source
+            The layer to read.
+        size
+            Size of the windows in each dimension.
+        stride
+            Distance between windows; by default `size`, so that they do not overlap.
+
+        Returns
+        -------
+        int
+            The number of the new layer.
+        """
         grid, features = self._size(source)
         step = size if stride is None else stride
         phi = Average(grid, (size,) * len(grid), (step,) * len(grid), ((0, 0),) * len(grid))
@@ -240,11 +368,74 @@ class Sketch:
         self.sizes[len(self.nodes) - 1] = (grid, features)
         return len(self.nodes) - 1
 
-    def read_out(self, source: int, outputs: int, *, bias: bool = True) -> Described:
-        """Return the network whose outputs are linear in everything in `source`; all its weights are trained."""
+    def read_out(
+        self, source: int, outputs: int, *, bias: bool = True, start: str = NORMAL, alpha: float = 1.0
+    ) -> Described:
+        """Return the network whose outputs are a linear function of one layer; all its weights are trained.
+
+        Parameters
+        ----------
+        source
+            The layer to read.
+        outputs
+            Number of outputs.
+        bias
+            Whether the read-out has a bias.
+        start
+            How the initial weights are drawn: `"normal"`, or `"doubled"` or `"zero"`, with which the outputs are 0
+            before the first step (`mirrored`).
+        alpha
+            Factor of the outputs; other than 1 only without a bias.
+
+        Returns
+        -------
+        Described
+            The network.
+
+        Examples
+        --------
+        >>> sketch = Sketch(2)
+        >>> pairs = sketch.dense(sketch.input, 4, "tanh")
+        >>> network = sketch.read_out(pairs, 1, bias=False, start="doubled", alpha=10.0)
+        >>> network.init(0)["W2"].tolist(), network.graph.layers[0].scale
+        ([[0.5, 0.5, -0.5, -0.5]], 10.0)
+        """
         grid, features = self._size(source)
         fan_in = features * math.prod(grid)
+        alpha = require_scale(alpha)
+        if bias and alpha != 1:
+            raise InputError(f"alpha = {alpha:g} multiplies a read-out without a bias: use bias=False")
         weight, shift = self._weights((outputs, fan_in), bias)
         assert isinstance(self.shape, tuple)
-        graph = Graph(self.shape, tuple(self.nodes), weight, (source,), outputs, tuple(self.starts), shift)
-        return Described(graph, tuple(self.starts.items()))
+        graph = Graph(
+            self.shape, tuple(self.nodes), weight, (source,), outputs, tuple(self.starts), shift, alpha=alpha
+        ).unrolled
+        return Described(graph, tuple(self._begun(start, source, weight).items()))
+
+    def _begun(self, start: str, source: int, read_out: str) -> dict[str, Law]:
+        """Return the laws of a start: pairs of units as in `mirrored`, wherever a weight is."""
+        laws, drawn = dict(self.starts), self.starts[read_out]
+        assert isinstance(drawn, Gaussian)
+        if start == ZERO:
+            return laws | {read_out: Zeros(drawn.shape)}
+        if start == NORMAL:
+            return laws
+        if start != DOUBLED:
+            raise InputError(f"the start of a network of your own must be normal, doubled or zero, got {start!r}")
+        paired = {self.input: False}
+        for k, node in enumerate(self.nodes):
+            (term,) = (term for term in node.terms if term.moves)
+            paired[k] = paired[term.source]
+            if term.weight is not None:
+                law = laws[term.weight]
+                assert isinstance(law, Gaussian)
+                require_even(law.shape[0])
+                laws[term.weight] = (Mirrored if paired[k] else Paired)(law.shape, law.variance)
+                paired[k] = True
+            if node.skip is not None and not paired[node.skip]:
+                raise InputError(
+                    f"the doubled start has pairs of units, and layer {k + 1} adds an input: that has none"
+                )
+        if not paired[source]:
+            raise InputError("the doubled start has pairs of units, and the read-out reads an input: that has none")
+        return laws | {read_out: Opposed(drawn.shape, drawn.variance)}

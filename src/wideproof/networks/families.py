@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import RELU_CLOSED, Activation
@@ -12,10 +13,47 @@ from wideproof.networks.base import Balanced, Gaussian, Law, Network, Outputs, r
 from wideproof.networks.graph import Graph, Recurrent, chain
 from wideproof.networks.limit import LayeredLimit
 from wideproof.networks.maps import IDENTITY_MAP, Identity
+from wideproof.networks.mirrored import begin, begun
+from wideproof.networks.starts import NORMAL, require_scale
 
 
 @dataclass(frozen=True)
-class SmoothNetwork(Network):
+class PaperNetwork(Network):
+    r"""A network of one of the papers, with its outputs multiplied by $\alpha$.
+
+    `alpha` is 1 in the papers. Where $f = 0$ at the start, gradient descent on $\alpha f$ with step size
+    $\eta / \alpha^2$ takes the same steps as gradient descent on $f$ with targets $y / \alpha$: the larger $\alpha$,
+    the less the weights move (lazy training, Chizat and Bach 2018). The Gram matrix is $\alpha^2$ times that of $f$.
+
+    Parameters
+    ----------
+    alpha
+        Factor $\alpha$ of the outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wideproof.networks import Residual
+    >>> one, ten = (Residual(input_dim=3, width=8, depth=2, alpha=alpha) for alpha in (1.0, 10.0))
+    >>> params, x = one.init(0), np.eye(3)
+    >>> bool(np.allclose(ten(params, x), 10 * one(params, x))), str(ten)[-12:]
+    (True, ' alpha=10.0)')
+    """
+
+    alpha: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "alpha", require_scale(self.alpha))
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The layers of the network, and the scale of its outputs: its one description, from which the rest follows."""
+        return replace(self.describe(), alpha=self.alpha)
+
+
+@dataclass(frozen=True)
+class SmoothNetwork(PaperNetwork):
     """Networks of Du et al. (2019): standard normal weights `W1..WH` and a trained read-out `a`."""
 
     paper = "du2019"
@@ -61,10 +99,15 @@ class SmoothNetwork(Network):
 
 
 @dataclass(frozen=True)
-class SignedNetwork(Network):
-    """Classifiers of Zou et al. (2018) and Frei et al. (2019): units are columns, N(0, 2/fan-out), fixed signs `v`."""
+class SignedNetwork(PaperNetwork):
+    """Classifiers of Zou et al. (2018) and Frei et al. (2019): units are columns, N(0, 2/fan-out), fixed signs `v`.
+
+    `start` is `"normal"`, the papers', or `"doubled"` or `"zero"` (`mirrored`).
+    """
 
     units = "columns"
+
+    start: str = field(default=NORMAL, kw_only=True)
 
     @abstractmethod
     def sizes(self) -> list[int]:
@@ -85,7 +128,7 @@ class SignedNetwork(Network):
         sizes = self.sizes()
         laws: dict[str, Law] = {f"W{i}": Gaussian((sizes[i - 1], sizes[i]), 2 / sizes[i]) for i in range(1, len(sizes))}
         laws["v"] = Balanced((sizes[-1],))
-        return laws
+        return begun(laws, self.start, "W1", columns=True)
 
     def layered(self, activation: Activation, scales: Sequence[float], skips: Sequence[int] = ()) -> Graph:
         """Return the graph of a chain of layers with these scales and skips."""
@@ -97,17 +140,19 @@ class SignedNetwork(Network):
         return "output" if name == "v" else "hidden"
 
     def require_balanced(self) -> None:
-        """Check that half of the output signs can be +1."""
+        """Check that half of the output signs can be +1, and that the start is one of these networks'."""
         width = self.sizes()[-1]
         if width % 2:
             raise InputError(
                 f"{self.name} needs an even width, since half of the fixed output signs are +1 and half -1; "
                 f"got {width}: use {width + 1}"
             )
+        trained: tuple[str, ...] = self.trained  # pyright: ignore[reportAttributeAccessIssue]
+        begin(self, self.start, self.sizes()[1:], trained)
 
 
 @dataclass(frozen=True)
-class SequenceNetwork(Network):
+class SequenceNetwork(PaperNetwork):
     """Recurrent networks of Allen-Zhu et al. (2018): one output at every step, the loss from the second on."""
 
     paper = "allenzhu2018"

@@ -11,10 +11,11 @@ from wideproof.networks.activations import RELU, SOFTPLUS, Named
 from wideproof.networks.base import Law, require_groups, require_positive
 from wideproof.networks.families import SignedNetwork, SmoothNetwork
 from wideproof.networks.graph import Graph
+from wideproof.networks.mirrored import begun
 from wideproof.networks.starts import (
     DOUBLED,
     NORMAL,
-    doubled_laws,
+    ZERO,
     positive_laws,
     require_even,
     require_positive_start,
@@ -29,12 +30,36 @@ class FullyConnected(SmoothNetwork):
     r"""A fully-connected network with a smooth activation: Du et al. (2019), eq. (2).
 
     $$ x^{(h)} = \sqrt{c_\sigma / m}\; \sigma(W^{(h)} x^{(h-1)}), \quad h = 1..H,
-       \qquad f(\theta, x) = a^\top x^{(H)}, $$
+       \qquad f(\theta, x) = a^\top x^{(H)} $$
 
-    every entry of $W^{(h)}$ and $a$ drawn from $N(0, 1)$; all of them are trained.
-    With `outputs = k > 1` the vector $a$ becomes a $k \times m$ matrix. There are two other starts (`starts`). With
-    `"doubled"` units of the last hidden layer come in equal pairs with output weights 1 and -1: $f = 0$ at first. With
-    `"positive(A)"`, Chatterjee's, $W^{(1)} = 0$, $W^{(h)} = \sqrt m\, I$, all entries of $a$ the scale $A$, or 1.
+    Every entry of $W^{(h)}$ and $a$ is drawn from $N(0, 1)$, and all are trained. With `outputs = k > 1` the vector $a$
+    becomes a $k \times m$ matrix.
+
+    There are three other starts (`starts`). With `"doubled"`, hidden units come in equal pairs with output weights 1
+    and -1, so $f = 0$ before the first step (`mirrored`). With `"zero"`, $a = 0$ and so $f = 0$. With `"positive(A)"`,
+    Chatterjee's start, $W^{(1)} = 0$, $W^{(h)} = \sqrt m\, I$, and all entries of $a$ equal A (1 by default).
+
+    `alpha` multiplies the outputs, $f = \alpha\, a^\top x^{(H)}$ (`families`). The proof ratio then behaves like that
+    of a network $\alpha^2$ times as wide.
+
+    Parameters
+    ----------
+    input_dim
+        Length of an input vector.
+    width
+        Number of hidden units in each layer, $m$.
+    depth
+        Number of hidden layers, $H$.
+    activation
+        The activation $\sigma$: its name or an `Activation`; softplus by default.
+    outputs
+        Number of outputs; with 1, the network returns one number for each example.
+    trained
+        Groups of weights that gradient descent moves: `"hidden"`, `"output"`, or both.
+    start
+        How the initial weights are drawn: `"normal"`, `"doubled"`, `"zero"`, or `"positive(A)"` with a number A.
+    alpha
+        Factor $\alpha$ of the outputs; 1 in the papers.
 
     Examples
     --------
@@ -65,7 +90,7 @@ class FullyConnected(SmoothNetwork):
         object.__setattr__(self, "start", written(self.start))
         if self.start == DOUBLED:
             require_even(self.width)
-        elif self.start != NORMAL:
+        elif self.start not in (NORMAL, ZERO):
             require_positive_start(self.activation, self.outputs)
 
     @property
@@ -78,7 +103,7 @@ class FullyConnected(SmoothNetwork):
         scale = self.start_scale
         if scale is not None:
             return positive_laws(self.input_dim, self.width, self.depth, scale)
-        return doubled_laws(super().laws()) if self.start == DOUBLED else super().laws()
+        return begun(super().laws(), self.start, "W1")
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -96,7 +121,8 @@ class FullyConnected(SmoothNetwork):
 
     def describe(self) -> Graph:
         """Return the layers."""
-        return self.layered([math.sqrt(self.activation.c_sigma / self.width)] * self.depth)
+        scale = math.sqrt(self.activation.c_sigma / self.width)
+        return self.layered([scale] * self.depth)
 
 
 @final
@@ -106,9 +132,25 @@ class DeepReLU(SignedNetwork):
 
     $$ x_l = \sigma(W_l^\top x_{l-1}), \quad l = 1..L, \qquad f_W(x) = v^\top x_L, $$
 
-    $W_l \in \mathbb{R}^{m_{l-1} \times m_l}$ with independent $N(0, 2/m_l)$ entries (fan-out, the first
-    layer too), $v$ fixed with half its entries $+1$ and half $-1$, and $\sigma'(0) = 0$.
-    `width` is one number or one per layer. `trained=("hidden", "output")` also trains $v$.
+    $W_l \in \mathbb{R}^{m_{l-1} \times m_l}$ with independent $N(0, 2/m_l)$ entries (fan-out, the first layer too), $v$
+    fixed with half its entries $+1$ and half $-1$, and $\sigma'(0) = 0$. The theorems suppose that no width is more
+    than twice another ($M \le 2m$, Assumption 3.6), which is not enforced. `trained=("hidden", "output")` also trains
+    $v$.
+
+    Parameters
+    ----------
+    input_dim
+        Length of an input vector.
+    width
+        Number of hidden units $m$: one number, or one for each layer.
+    depth
+        Number of hidden layers, $L$.
+    trained
+        Groups of weights that gradient descent moves: `"hidden"`, `"output"`, or both.
+    alpha
+        Factor $\alpha$ of the outputs; 1 in the papers.
+    start
+        How the initial weights are drawn: `"normal"` or `"doubled"`.
 
     Examples
     --------

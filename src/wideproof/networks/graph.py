@@ -1,12 +1,12 @@
 r"""The one description of a network, from which everything else follows.
 
 $$ z_k = \sum_t M_t\, \varphi_t(x_{\mathrm{src}(t)}), \qquad x_k = [x_{\mathrm{skip}}] + s_k\, \sigma_k(z_k), \qquad
-   f = C\, x_{\mathrm{site}} + c, $$
+   f = \alpha\, C\, x_{\mathrm{site}} + c, $$
 
 a term's matrix $M_t$ being trained or fixed (or the identity), its source an earlier node or the input, and $\varphi$
-one of the maps of `maps`. A bias is a weight that meets the constant 1. Forward passes, the records of the Gram matrix,
-limits, enclosures and Lipschitz constants are all read off it. Recurrent layers are a node of their own, which runs
-over the positions; for bounds they are unrolled.
+one of the maps of `maps`; $\alpha$ is 1 in the papers. A bias is a weight that meets the constant 1. Forward passes,
+the records of the Gram matrix, limits, enclosures and Lipschitz constants are all read off it. Recurrent layers are a
+node of their own, which runs over the positions; for bounds they are unrolled.
 """
 
 from __future__ import annotations
@@ -32,9 +32,16 @@ Read = tuple[int, Identity, Sizes]
 
 @dataclass(frozen=True)
 class Term:
-    """One use of a weight, or of the identity where `weight` is `None`.
+    """One use of a weight, or of the identity, in a node.
 
-    `source` is a node, or the input at time `-1 - source`.
+    Attributes
+    ----------
+    weight
+        Name of the weight; `None` is the identity.
+    source
+        The node to read, or `-1 - t` for the input at time t.
+    map
+        The map that the source goes through before it meets the weight.
     """
 
     weight: str | None
@@ -110,22 +117,36 @@ def _meet(linear: Linear, term: Term, value: Array) -> Array:
 
 @dataclass(frozen=True)
 class Graph:
-    """A network as nodes, and a read-out of everything in a node.
+    """A network as a list of nodes, and a read-out of one or more of them.
 
     Attributes
     ----------
     shape
-        Of the input at one position and the grid of positions: `(features, *grid)`.
-    read_out, bias
-        Names of the read-out's weights; it is applied to each of the nodes `sites`.
+        The shape of the input as `(features, *grid)`: the numbers at one position, and the grid of positions.
+    nodes
+        The layers, in the order of the forward pass; a node reads earlier nodes or the input.
+    read_out
+        Name of the read-out's weight.
+    sites
+        The nodes to which the read-out is applied.
     outputs
-        How many numbers the read-out gives.
+        Number of outputs of the read-out.
     trained
         Names of the weights that gradient descent moves.
+    bias
+        Name of the read-out's bias, if it has one.
     times
-        How many inputs there are, for a recurrent network; 0 for others.
+        Number of time steps of a recurrent network; 0 for others.
     columns
-        Whether the weights have one column per unit instead of one row.
+        Whether the weights have one column for each unit instead of one row.
+    alpha
+        Factor of the outputs. In the unrolled graph it is part of the scale of a node.
+
+    Examples
+    --------
+    >>> graph = Graph((2,), chain(["U"], IDENTITY, [0.5]), "C", (0,), 1, ("U", "C"), alpha=10.0)
+    >>> graph.unrolled.nodes[0].scale, graph.unrolled.alpha
+    (5.0, 1.0)
     """
 
     shape: Sizes
@@ -137,6 +158,7 @@ class Graph:
     bias: str | None = None
     times: int = 0
     columns: bool = False
+    alpha: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.nodes or not self.sites or self.outputs < 1:
@@ -187,32 +209,80 @@ class Graph:
         return len(self.shape) > 1 and not self.times
 
     def run(self, linear: Linear, x: Array) -> tuple[Array, list[Array]]:
-        """Return the outputs of a batch, `n x outputs` (times before outputs), and the value of every node."""
+        """Run the network on a batch.
+
+        Parameters
+        ----------
+        linear
+            Applies a weight to an array: `linear(name, u)` returns $W u$.
+        x
+            A batch of inputs.
+
+        Returns
+        -------
+        tuple[Array, list[Array]]
+            The outputs, `n x outputs` (time steps before outputs), and the value of every node.
+        """
         values = {-1: self.lay(x)}
         for k, node in enumerate(self.nodes):
             values[k] = node.run(linear, values)
         last = values[self.sites[0]]
         read = last if self.times else FLAT.gather(last)
-        outputs = linear(self.read_out, read)
+        outputs = linear(self.read_out, read if self.alpha == 1 else self.alpha * read)
         if self.bias is not None:
             outputs = outputs + linear(self.bias, jnp.ones((*outputs.shape[:-1], 1), outputs.dtype))
         return outputs, [values[k] for k in range(len(self.nodes))]
 
     def lay(self, x: Any) -> Any:
-        """Bring a batch into the layout of values: positions before features."""
+        """Rearrange a batch into the layout of values: positions before features.
+
+        Parameters
+        ----------
+        x
+            A batch of inputs.
+
+        Returns
+        -------
+        Any
+            The rearranged batch.
+        """
         if self.times:
             return x
         return x.reshape(len(x), self.shape[0], -1).swapaxes(-1, -2) if self.images else x.reshape(len(x), -1)
 
     def inputs(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the input at each time, each `n x positions x features`."""
+        """Return the input at each time, each `n x positions x features`.
+
+        Parameters
+        ----------
+        x
+            A batch of inputs.
+
+        Returns
+        -------
+        tuple[array, ...]
+            One array for each time step; one array for a feed-forward network.
+        """
         x = np.asarray(x, np.float64)
         if self.times:
             return tuple(x[:, t : t + 1] for t in range(self.times))
         return (np.ascontiguousarray(self.lay(x)) if self.images else x.reshape(len(x), 1, -1),)
 
     def matrix(self, params: Mapping[str, Any], name: str) -> np.ndarray:
-        """Return a weight with one row per unit."""
+        """Return a weight with one row for each unit.
+
+        Parameters
+        ----------
+        params
+            Weights by name.
+        name
+            Name of the weight.
+
+        Returns
+        -------
+        array
+            The weight as a matrix.
+        """
         weight = np.asarray(params[name], np.float64)
         if name == self.read_out:
             return weight.reshape(self.outputs, -1)
@@ -221,11 +291,35 @@ class Graph:
         return weight.T if self.columns else weight.reshape(len(weight), -1)
 
     def read(self, k: int, term: Term) -> Read:
-        """Return what a weight of node `k` multiplies: a value, the map that it goes through, and the node's grid."""
+        """Return what a weight of node `k` multiplies: a value, the map that it goes through, and the node's grid.
+
+        Parameters
+        ----------
+        k
+            Number of the node.
+        term
+            One of its terms.
+
+        Returns
+        -------
+        Read
+            Value, map and grid.
+        """
         return term.source, term.map, self.grids[k]
 
     def uses(self, name: str) -> list[tuple[int, Term]]:
-        """Return the nodes and terms in which a weight is used, times apart."""
+        """Return the nodes and terms that use a weight; uses at different time steps count once.
+
+        Parameters
+        ----------
+        name
+            Name of the weight.
+
+        Returns
+        -------
+        list[tuple[int, Term]]
+            Numbers of nodes with terms.
+        """
         return [(k, t) for k, node in enumerate(self.layers) for t in node.terms if t.weight == name]
 
     def terms(self) -> Iterator[tuple[int, Term]]:
@@ -234,7 +328,23 @@ class Graph:
 
     @cached_property
     def unrolled(self) -> Graph:
-        """The same network without recurrent nodes: layer by layer, each over all times."""
+        r"""The same network layer by layer, each of a recurrent network over all times, and with $\alpha$ in a node."""
+        return self._by_times()._scaled()
+
+    def _scaled(self) -> Graph:
+        """Return the graph with the scale of the last layer multiplied, or with a layer behind it that multiplies."""
+        if self.alpha == 1:
+            return self
+        *others, last = self.nodes
+        end = len(others)
+        assert isinstance(last, Node)
+        if self.sites == (end,) and last.skip is None:  # no node reads the last one
+            return replace(self, nodes=(*others, replace(last, scale=self.alpha * last.scale)), alpha=1.0)
+        more = tuple(Node((Term(None, site),), scale=self.alpha) for site in self.sites)
+        sites = tuple(range(end + 1, end + 1 + len(more)))
+        return replace(self, nodes=(*self.nodes, *more), sites=sites, alpha=1.0)
+
+    def _by_times(self) -> Graph:
         if not isinstance(self.nodes[0], Recurrent):
             return self
         nodes, length = [], self.times
@@ -300,7 +410,12 @@ def graph_from_dict(config: Mapping[str, Any]) -> Graph:
     Parameters
     ----------
     config
-        What `Graph.to_dict` returned.
+        The result of `Graph.to_dict`.
+
+    Returns
+    -------
+    Graph
+        The graph.
     """
     nodes = tuple(
         Node(

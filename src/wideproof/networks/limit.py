@@ -27,7 +27,19 @@ NO_LIMIT = "this network has no known limit at infinite width"
 
 @dataclass(frozen=True)
 class LimitLayer:
-    """One layer: its weight's name, whether it has a skip, the scale $s_h$, the factor of its Gram part."""
+    """One layer of a network at infinite width.
+
+    Attributes
+    ----------
+    name
+        Name of the layer's weight.
+    skip
+        Whether the layer's input is added to its output.
+    scale
+        The scale $s_h$ of the layer.
+    factor
+        Factor of the layer's part of the Gram matrix.
+    """
 
     name: str
     skip: bool
@@ -41,6 +53,10 @@ class LayeredLimit:
 
     Attributes
     ----------
+    activation
+        The activation of all hidden layers.
+    layers
+        The hidden layers, in the order of the forward pass.
     output
         Name of the read-out weights.
     signs
@@ -48,6 +64,8 @@ class LayeredLimit:
         the outputs.
     window
         Filter size of a convolution over positions, or `None` for vectors.
+    alpha
+        Factor of the outputs.
     """
 
     activation: Activation
@@ -55,6 +73,7 @@ class LayeredLimit:
     output: str
     signs: bool = False
     window: int | None = None
+    alpha: float = 1.0
 
     @property
     def homogeneous(self) -> bool:
@@ -64,9 +83,22 @@ class LayeredLimit:
 
 @dataclass(frozen=True)
 class RecurrentLimit:
-    """A ReLU recurrent network at infinite width: names of the recurrent and input weights of each layer.
+    """A ReLU recurrent network at infinite width.
 
-    `factor` multiplies the parts of the hidden weights: width / (2 outputs); `output_scale` the covariance of outputs.
+    Attributes
+    ----------
+    recurrent
+        Names of the recurrent weights, layer by layer.
+    inputs
+        Names of the input weights, layer by layer.
+    output
+        Name of the read-out weights.
+    factor
+        Factor of the Gram parts of the hidden weights: width / (2 outputs).
+    output_scale
+        Factor of the covariance of the outputs.
+    alpha
+        Factor of the outputs; its square multiplies every matrix.
     """
 
     recurrent: tuple[str, ...]
@@ -74,6 +106,7 @@ class RecurrentLimit:
     output: str
     factor: float
     output_scale: float
+    alpha: float = 1.0
 
 
 Limit = LayeredLimit | RecurrentLimit
@@ -91,7 +124,8 @@ def limit_of(graph: Graph, laws: Mapping[str, Any]) -> Limit:
     if isinstance(graph.nodes[0], Recurrent):
         return _recurrent(graph, laws)
     layers, windows = [], set()
-    for k, node in enumerate(graph.layers):
+    for k, node in enumerate(graph.nodes):
+        assert isinstance(node, Node)
         term = _single(node, k)
         law = laws[term.weight]
         if not isinstance(law, Gaussian):
@@ -102,7 +136,7 @@ def limit_of(graph: Graph, laws: Mapping[str, Any]) -> Limit:
         windows.add(term.map)
         scale = _width_free(node.scale * math.sqrt(variance * width), node.activation)
         layers.append(LimitLayer(term.weight, node.skip is not None, scale, 1 / variance))
-    activations = {node.activation for node in graph.layers}
+    activations = {node.activation for node in graph.nodes}
     if len(activations) > 1 or len(windows) > 1 or graph.bias is not None:
         raise InputError(f"{NO_LIMIT}: its layers differ, or it has biases")
     if len({layer.name for layer in layers}) < len(layers) or graph.sites != (len(layers) - 1,):
@@ -111,7 +145,8 @@ def limit_of(graph: Graph, laws: Mapping[str, Any]) -> Limit:
     signs = isinstance(read, Balanced)
     if not signs and not (isinstance(read, Gaussian) and read.variance == 1):
         raise InputError(f"{NO_LIMIT}: its read-out does not have variance 1")
-    return LayeredLimit(activations.pop(), tuple(layers), graph.read_out, signs, _window(graph, windows.pop()))
+    window = _window(graph, windows.pop())
+    return LayeredLimit(activations.pop(), tuple(layers), graph.read_out, signs, window, graph.alpha)
 
 
 def _width_free(scale: float, activation: Activation) -> float:
@@ -145,6 +180,9 @@ def _window(graph: Graph, phi: Identity) -> int | None:
 
 def _recurrent(graph: Graph, laws: Mapping[str, Any]) -> RecurrentLimit:
     nodes = [node for node in graph.nodes if isinstance(node, Recurrent)]
-    read, hidden = laws[graph.read_out].variance, laws[nodes[0].recurrent].variance
+    law = laws[graph.read_out]
+    if not hasattr(law, "variance"):
+        raise InputError(f"{NO_LIMIT}: its read-out does not start as normal numbers")
+    read, hidden = law.variance, laws[nodes[0].recurrent].variance
     names = (tuple(node.recurrent for node in nodes), tuple(node.incoming for node in nodes))
-    return RecurrentLimit(*names, graph.read_out, read / hidden, read)
+    return RecurrentLimit(*names, graph.read_out, read / hidden, read, graph.alpha)

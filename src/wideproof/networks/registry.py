@@ -20,10 +20,26 @@ NETWORKS: dict[str, type[Network]] = {
 
 
 def build(name: str, input_shape: tuple[int, ...], target_shape: tuple[int, ...], **options: object) -> Network:
-    """Build the network called `name` for examples of `input_shape` with targets of `target_shape`.
+    """Build a network that fits the shapes of the data.
 
-    `options` are the network's own fields (`width`, `depth`, `activation`, `trained`, ...).
+    Parameters
+    ----------
+    name
+        Name of the network, such as `"deep-relu"`; `NETWORKS` has all names.
+    input_shape
+        Shape of one example.
+    target_shape
+        Shape of one target; `()` for a number.
+    **options
+        Fields of the network: `width`, `depth`, `activation`, `trained`, ...
 
+    Returns
+    -------
+    Network
+        The network.
+
+    Examples
+    --------
     >>> str(build("deep-relu", (3,), (), width=8, depth=2))
     "deep-relu(input_dim=3, width=8, depth=2, trained=('hidden',))"
     """
@@ -35,6 +51,18 @@ def build(name: str, input_shape: tuple[int, ...], target_shape: tuple[int, ...]
 def to_config(network: Network) -> dict[str, Any]:
     """Return the network as a dictionary that JSON can hold.
 
+    Parameters
+    ----------
+    network
+        The network.
+
+    Returns
+    -------
+    dict[str, Any]
+        Its name and fields.
+
+    Examples
+    --------
     >>> to_config(DeepReLU(input_dim=3, width=8, depth=2))["width"]
     8
     """
@@ -53,7 +81,12 @@ def from_config(config: Mapping[str, Any]) -> Network:
     Parameters
     ----------
     config
-        What `to_config` returned.
+        The result of `to_config`.
+
+    Returns
+    -------
+    Network
+        The network.
 
     Examples
     --------

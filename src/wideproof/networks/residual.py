@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import RELU_CLOSED, SOFTPLUS, Named
-from wideproof.networks.base import Network, require_groups, require_positive
+from wideproof.networks.base import Law, Network, require_groups, require_positive
 from wideproof.networks.families import SignedNetwork, SmoothNetwork
 from wideproof.networks.graph import Graph
 from wideproof.networks.maps import same
+from wideproof.networks.mirrored import begin, begun
+from wideproof.networks.starts import NORMAL
 
 
 @final
@@ -24,6 +26,30 @@ class Residual(SmoothNetwork):
        f = a^\top x^{(H)}, $$
 
     all entries $N(0, 1)$, all trained, $0 < c_{res} < 1$ in the theorem (larger values are allowed).
+
+    With two other starts, $f = 0$ before the first step (`mirrored`). With `"doubled"`, units $j$ and $j + m/2$ are
+    equal in every layer and the entries of $a$ are random signs, opposite for the two units; with `"zero"`, $a = 0$.
+
+    Parameters
+    ----------
+    input_dim
+        Length of an input vector.
+    width
+        Number of hidden units in each layer, $m$.
+    depth
+        Number of hidden layers, $H$.
+    activation
+        The activation $\sigma$: its name or an `Activation`; softplus by default.
+    c_res
+        The constant $c_{res}$ of the residual branches; positive.
+    outputs
+        Number of outputs; with 1, the network returns one number for each example.
+    trained
+        Groups of weights that gradient descent moves: `"hidden"`, `"output"`, or both.
+    start
+        How the initial weights are drawn: `"normal"`, `"doubled"` or `"zero"`.
+    alpha
+        Factor $\alpha$ of the outputs; 1 in the papers.
 
     Examples
     --------
@@ -41,12 +67,18 @@ class Residual(SmoothNetwork):
     c_res: float = 0.5
     outputs: int = 1
     trained: tuple[str, ...] = ("hidden", "output")
+    start: str = NORMAL
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth, outputs=self.outputs)
         _require_scale(self, "c_res", self.c_res)
         require_groups(self, self.trained)
+        begin(self, self.start, [self.width], self.trained)
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        return begun(super().laws(), self.start, "W1")
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -84,6 +116,34 @@ class ConvResidual(SmoothNetwork):
     $W^{(1)}: m \times q d_0$, $W^{(h)}: m \times q m$, $a: m \times p$, all entries $N(0, 1)$, all trained.
     `filter_size` must be odd: the paper leaves the padding of even windows open.
 
+    Two other starts have $f = 0$ (`mirrored`). With `"doubled"` channels $j$ and $j + m/2$ are equal in every layer and
+    the entries of $a$ are random signs, opposite for the two at every pixel; with `"zero"` $a = 0$.
+
+    Parameters
+    ----------
+    channels
+        Number of channels of an input, $d_0$.
+    pixels
+        Number of positions of an input, $p$.
+    width
+        Number of channels of each hidden layer, $m$.
+    depth
+        Number of hidden layers, $H$.
+    filter_size
+        Number of pixels $q$ that a filter sees; odd, because the paper leaves the padding of even windows open.
+    activation
+        The activation $\sigma$: its name or an `Activation`; softplus by default.
+    c_res
+        The constant $c_{res}$ of the residual branches; positive.
+    outputs
+        Number of outputs; with 1, the network returns one number for each example.
+    trained
+        Groups of weights that gradient descent moves: `"hidden"`, `"output"`, or both.
+    start
+        How the initial weights are drawn: `"normal"`, `"doubled"` or `"zero"`.
+    alpha
+        Factor $\alpha$ of the outputs; 1 in the papers.
+
     Examples
     --------
     >>> network = ConvResidual(channels=2, pixels=4, width=8, depth=2)
@@ -104,6 +164,7 @@ class ConvResidual(SmoothNetwork):
     c_res: float = 0.5
     outputs: int = 1
     trained: tuple[str, ...] = ("hidden", "output")
+    start: str = NORMAL
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,6 +179,11 @@ class ConvResidual(SmoothNetwork):
             )
         _require_scale(self, "c_res", self.c_res)
         require_groups(self, self.trained)
+        begin(self, self.start, [self.width], self.trained)
+
+    def laws(self) -> dict[str, Law]:
+        """Return the law of each parameter at the start."""
+        return begun(super().laws(), self.start, "W1", positions=True)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -149,13 +215,39 @@ class ResidualReLU(SignedNetwork):
        x_{L+1} = \sigma(W_{L+1}^\top x_L), \quad f_W(x) = v^\top x_{L+1}, $$
 
     entries of $W_l$ are $N(0, 2/m)$ (fan-out, the first layer too), $v$ is fixed, half $+1$ and half $-1$, and
-    $\sigma'(0) = 1$. `depth` is the paper's $L$: there are $L + 1$ weight layers.
-    `residual_scale` is $\theta$, by default $1/L$.
+    $\sigma'(0) = 1$. `depth` is the paper's $L$: there are $L + 1$ weight layers. The last one may have a width
+    $m_{L+1}$ of its own (`last_width`), with entries $N(0, 2/m_{L+1})$.
+    `residual_scale` is $\theta$. The paper asks for $\theta = 1/\Omega(L)$; by default it is $1/L$, which trains well,
+    but is larger than the proofs allow: they need about $\theta L \le 0.22\gamma$, $\gamma$ the margin of the data
+    (Lemma C.5), and for the number 1.01 in Lemma B.2 even $\theta L \le 0.0035$. The paper's statements are checked at
+    $\theta L = 0.025$. With `start="doubled"` units $j$ and $j + m/2$ are equal in every
+    layer, and as $v$ has opposite signs for them, $f = 0$ (`mirrored`).
+
+    Parameters
+    ----------
+    input_dim
+        Length of an input vector.
+    width
+        Number of hidden units in each layer, $m$.
+    depth
+        The paper's $L$: there are $L + 1$ layers of weights.
+    residual_scale
+        The factor $\theta$ of the residual branches; by default $1/L$.
+    last_width
+        Number of units of the last layer, $m_{L+1}$; by default that of the others.
+    trained
+        Groups of weights that gradient descent moves: `"hidden"`, `"output"`, or both.
+    alpha
+        Factor $\alpha$ of the outputs; 1 in the papers.
+    start
+        How the initial weights are drawn: `"normal"` or `"doubled"`.
 
     Examples
     --------
     >>> list(ResidualReLU(input_dim=3, width=8, depth=2).init(0))
     ['W1', 'W2', 'W3', 'v']
+    >>> {name: weight.shape for name, weight in ResidualReLU(3, 8, 2, last_width=4).init(0).items()}
+    {'W1': (3, 8), 'W2': (8, 8), 'W3': (8, 4), 'v': (4,)}
     """
 
     name = "residual-relu"
@@ -167,10 +259,13 @@ class ResidualReLU(SignedNetwork):
     depth: int
     residual_scale: float | None = None
     trained: tuple[str, ...] = ("hidden",)
+    last_width: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, input_dim=self.input_dim, width=self.width, depth=self.depth)
+        if self.last_width is not None:
+            require_positive(self, last_width=self.last_width)
         self.require_balanced()
         if self.residual_scale is not None and not (math.isfinite(self.residual_scale) and self.residual_scale >= 0):
             raise InputError(f"residual-relu needs residual_scale >= 0, got {self.residual_scale}: use 1/L or less")
@@ -183,7 +278,7 @@ class ResidualReLU(SignedNetwork):
 
     def sizes(self) -> list[int]:
         """Return the input dimension and the width of every layer."""
-        return [self.input_dim] + [self.width] * (self.depth + 1)
+        return [self.input_dim] + [self.width] * self.depth + [self.last_width or self.width]
 
     def describe(self) -> Graph:
         """Return the layers."""

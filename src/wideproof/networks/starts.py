@@ -1,9 +1,12 @@
-r"""Starts of the fully-connected network: the paper's normal numbers, doubled units, or Chatterjee's positive one.
+r"""Starts of the fully-connected network: the paper's normal numbers, doubled units, a zero read-out, or Chatterjee's.
 
-The *doubled* start has normal weights too, but every unit of the last hidden layer is there twice, with output weights
-1 and -1 (signs drawn for each output): the network begins at 0 on every input, and what it learns is all it says. Its
-Gram matrix tends to the paper's as the width grows. The paper draws everything independently, and then the output of
-the start, of size 1, stays in the network.
+The *doubled* start has normal weights too, but every hidden unit is there twice, with output weights 1 and -1 (signs
+drawn for each output; layers above the first as in `mirrored`): the network begins at 0 on every input, and what it
+learns is all it says. Its Gram matrix tends to the paper's as the width grows. The paper draws everything
+independently, and then the output of the start, of size 1, stays in the network.
+
+The *zero* start has the paper's hidden weights and output weights 0: the network begins at 0, too, and of the Gram
+matrix only the read-out's part is there at first, the same for every output.
 
 The *positive* start has $W_1 = 0$, $W_h = \sqrt m\, I$ behind it and all output weights $A$, the scale
 (S. Chatterjee, arXiv 2203.16462). With $\sigma(0) = 0$ all hidden values are zero, so the outputs are, and only $W_1$
@@ -18,18 +21,18 @@ import re
 
 from wideproof.errors import InputError
 from wideproof.networks.activations import Activation
-from wideproof.networks.base import Constant, Diagonal, Law, Opposed, Paired, Zeros
+from wideproof.networks.base import Constant, Diagonal, Law, Zeros
 
-NORMAL, DOUBLED, POSITIVE = "normal", "doubled", "positive"
+NORMAL, DOUBLED, ZERO, POSITIVE = "normal", "doubled", "zero", "positive"
 
 
 def written(start: str) -> str:
-    """Return a start as it is stored: `"normal"`, `"doubled"`, `"positive"` or `"positive(A)"`.
+    """Return a start as it is stored: `"normal"`, `"doubled"`, `"zero"`, `"positive"` or `"positive(A)"`.
 
     >>> written("positive"), written("positive( 5e3 )")
     ('positive', 'positive(5000)')
     """
-    if start in (NORMAL, DOUBLED, POSITIVE):
+    if start in (NORMAL, DOUBLED, ZERO, POSITIVE):
         return start
     found = re.fullmatch(rf"{POSITIVE}\(([^()]+)\)", start)
     try:
@@ -38,7 +41,7 @@ def written(start: str) -> str:
         scale = math.nan
     if not 0 < scale < math.inf:
         raise InputError(
-            f"the start must be normal, doubled, positive or positive(A) with a number A > 0, got {start!r}"
+            f"the start must be normal, doubled, zero, positive or positive(A) with a number A > 0, got {start!r}"
         )
     return f"{POSITIVE}({repr(scale).removesuffix('.0')})"
 
@@ -49,7 +52,7 @@ def scale_of(start: str) -> float | None:
     >>> scale_of("normal"), scale_of("positive"), scale_of("positive(5000)")
     (None, 1.0, 5000.0)
     """
-    if start in (NORMAL, DOUBLED):
+    if start in (NORMAL, DOUBLED, ZERO):
         return None
     return 1.0 if start == POSITIVE else float(start.removeprefix(f"{POSITIVE}(").removesuffix(")"))
 
@@ -60,15 +63,15 @@ def require_even(width: int) -> None:
         raise InputError(f"the doubled start needs an even width, got {width}: use {width + 1}")
 
 
-def doubled_laws(laws: dict[str, Law]) -> dict[str, Law]:
-    """Return the laws of the doubled start, from those of the paper's.
+def require_scale(alpha: object) -> float:
+    """Refuse a scale of the outputs that is no number above 0; return it as a float.
 
-    >>> from wideproof.networks.base import Gaussian
-    >>> doubled_laws({"W1": Gaussian((4, 3), 1.0), "a": Gaussian((4,), 1.0)})
-    {'W1': Paired(shape=(4, 3), variance=1.0), 'a': Opposed(shape=(4,), variance=1.0)}
+    >>> require_scale(10)
+    10.0
     """
-    *_, last, read_out = laws
-    return laws | {last: Paired(laws[last].shape, 1.0), read_out: Opposed(laws[read_out].shape, 1.0)}
+    if isinstance(alpha, int | float) and not isinstance(alpha, bool) and 0 < alpha < math.inf:
+        return float(alpha)
+    raise InputError(f"alpha, the scale of the outputs, must be a number above 0, got {alpha!r}")
 
 
 def require_positive_start(activation: Activation, outputs: int) -> None:

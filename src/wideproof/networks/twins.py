@@ -61,6 +61,15 @@ def _swish_slope(z: np.ndarray) -> np.ndarray:
     return s * (1 + z * scipy.special.expit(-z))
 
 
+def _inner(z: np.ndarray) -> np.ndarray:
+    return np.sqrt(8 / np.pi) * (z + 0.044715 * z * z * z)
+
+
+def _gelu_tanh_slope(z: np.ndarray) -> np.ndarray:
+    s, t = scipy.special.expit(_inner(z)), scipy.special.expit(-_inner(z))
+    return s + z * s * t * np.sqrt(8 / np.pi) * (1 + 3 * 0.044715 * z * z)
+
+
 _SIGMOID_2 = _up(1 / (6 * math.sqrt(3)))
 PROVED: dict[str, Proved] = {
     "softplus": Proved(1.0, 0.25, _SIGMOID_2, lambda z: np.logaddexp(0, z), scipy.special.expit),
@@ -77,6 +86,10 @@ PROVED: dict[str, Proved] = {
         _up(1.12891), _up(math.sqrt(2 / math.pi)), _up(0.77877),
         lambda z: z * scipy.special.ndtr(z), lambda z: scipy.special.ndtr(z) + z * _normal(z), True,
     ),
+    "gelu_tanh": Proved(
+        _up(1.12899306954), _up(0.7978845614), _up(0.7766914514),
+        lambda z: z * scipy.special.expit(_inner(z)), _gelu_tanh_slope, True,
+    ),
     "mish": Proved(
         _up(1.0885), _up(0.64421), _up(0.58842), lambda z: z * np.tanh(np.logaddexp(0, z)), _mish_slope, True
     ),
@@ -84,6 +97,10 @@ PROVED: dict[str, Proved] = {
         1.0, 1.0, None, lambda z: np.where(z > 0, z, np.expm1(np.minimum(z, 0))), lambda z: np.exp(np.minimum(z, 0))
     ),
     "softsign": Proved(1.0, 2.0, None, lambda z: z / (1 + np.abs(z)), lambda z: 1 / np.square(1 + np.abs(z))),
+    "ramp": Proved(
+        1.0, 0.5, None,
+        lambda z: np.where(z > 1, z, 0.25 * np.square(np.clip(z, -1, 1) + 1)), lambda z: 0.5 * (np.clip(z, -1, 1) + 1),
+    ),
     "identity": Proved(1.0, 0.0, 0.0, lambda z: z, np.ones_like),
     "relu": Proved(1.0, 0.0, 0.0, lambda z: np.maximum(z, 0), lambda z: (z > 0).astype(np.float64)),
 }  # fmt: skip

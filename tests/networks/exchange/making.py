@@ -70,5 +70,6 @@ def cnn(*middle: Step, few: bool = False, **more: Any) -> onnx.ModelProto:
 
 def rows(proto: onnx.ModelProto, count: int = 5, seed: int = 7) -> np.ndarray:
     """Return random rows for a model."""
-    sizes = [d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim][1:]
+    sizes = [d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim]
+    sizes = sizes[1:] if len(sizes) > 1 else sizes
     return np.random.default_rng(seed).standard_normal((count, *sizes))

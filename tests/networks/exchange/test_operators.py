@@ -253,6 +253,184 @@ CASES = {
     "BatchNormalization-no-bias": model(
         [("MatMul", "x W", "h"), BN, ("Relu", "n", "g"), ("MatMul", "g V", "y")], {**draw(W=(4, 6), V=(6, 2)), **NORM}
     ),
+    "BatchNormalization-first": model(
+        [(BN[0], BN[1].replace("h", "x", 1), "n"), ("MatMul", "n W", "y")], {**NORM, **draw(W=(6, 1))}, ("N", 6)
+    ),
+    "BatchNormalization-behind-activation": mlp(
+        ("Relu", "h", "r"), (BN[0], BN[1].replace("h", "r", 1), "g"), tensors=NORM
+    ),
+    "BatchNormalization-padded": cnn(
+        ("Relu", "h", "r"), (BN[0], BN[1].replace("h", "r", 1), "n"), ("Conv", "n L", "v", {"pads": [1, 1, 1, 1]}),
+        ("Relu", "v", "w"), ("Flatten", "w", "g"), tensors={**NORM3, **draw(L=(3, 3, 3, 3))},
+    ),
+    "BatchNormalization-shared": model(
+        [("MatMul", "x W", "i"), ("Tanh", "i", "j"), ("MatMul", "j W", "h"), BN, ("MatMul", "n V", "y")],
+        {**draw(W=(6, 6), V=(6, 2)), **NORM}, ("N", 6),
+    ),
+    # activations that are sums of others
+    **{f"{kind}-default": mlp((kind, "h", "g")) for kind in (
+        "LeakyRelu", "HardSigmoid", "HardSwish", "Selu", "Celu", "Abs")},
+    "LeakyRelu": mlp(("LeakyRelu", "h", "g", {"alpha": 0.3})),
+    "LeakyRelu-steep": mlp(("LeakyRelu", "h", "g", {"alpha": 1.5})),
+    "LeakyRelu-negative": mlp(("LeakyRelu", "h", "g", {"alpha": -0.5})),
+    "HardSigmoid": mlp(("HardSigmoid", "h", "g", {"alpha": 0.5, "beta": 0.25})),
+    "Elu-alpha": mlp(("Elu", "h", "g", {"alpha": 0.5})),
+    "Elu-large": mlp(("Elu", "h", "g", {"alpha": 2.5})),
+    "Celu": mlp(("Celu", "h", "g", {"alpha": 0.5})),
+    "Gelu-tanh": mlp(("Gelu", "h", "g", {"approximate": "tanh"})),
+    "Clip-nothing": mlp(("Clip", "h", "g")),
+    "Clip": mlp(("Clip", "h l u", "g"), tensors={"l": f32(-0.5), "u": f32(0.75)}),
+    "Clip-below": mlp(("Clip", "h l", "g"), tensors={"l": f32(-0.5)}),
+    "Clip-six": cnn(("Clip", "h l u", "r"), ("Flatten", "r", "g"), tensors={"l": f32(0), "u": f32(6)}),
+    "Clip-attributes": mlp(("Clip", "h", "g", {"min": -1.0, "max": 0.5}), opset=9),
+    "PRelu": mlp(("PRelu", "h s", "g"), tensors={"s": np.linspace(-0.5, 1.5, 6, dtype=f32)}),
+    "PRelu-channels": cnn(("PRelu", "h m", "r"), ("Flatten", "r", "g"), tensors=PIXEL),
+    "Max": mlp(("Tanh", "h", "t"), ("Sin", "h", "s"), ("Max", "t s", "g")),
+    "Min-constant": mlp(("Min", "h m", "g"), tensors=SCALE),
+    # convolutions and pooling
+    "Conv-groups": cnn(
+        ("Conv", "h L l", "q", {"group": 3}), ("Relu", "q", "r"), ("Flatten", "r", "g"),
+        tensors=draw(L=(6, 1, 3, 3), l=(6,), V=(2, 96)),
+    ),
+    "Conv-dilations": cnn(
+        ("Conv", "h L", "q", {"dilations": [2, 1], "pads": [2, 0, 1, 0], "strides": [2, 1]}), ("Relu", "q", "r"),
+        ("Flatten", "r", "g"), tensors=draw(L=(2, 3, 3, 3), V=(2, 24)),
+    ),
+    "ConvTranspose": cnn(
+        ("ConvTranspose", "h L l", "q", {"strides": [2, 1], "pads": [1, 0, 0, 1], "output_padding": [1, 0]}),
+        ("Relu", "q", "r"), ("Flatten", "r", "g"), tensors=draw(L=(3, 2, 3, 2), l=(2,), V=(2, 156)),
+    ),
+    "ConvTranspose-cut": cnn(
+        ("ConvTranspose", "h L", "q", {"strides": [2, 2], "pads": [1, 1, 1, 1]}), ("Flatten", "q", "g"),
+        tensors=draw(L=(3, 1, 1, 1), V=(2, 81)),
+    ),
+    "ConvTranspose-1d": model(
+        [("ConvTranspose", "x L l", "h", {"strides": [3], "dilations": [2]}), ("Gelu", "h", "r"), ("Flatten", "r", "g"),
+         ("Gemm", "g V", "y")], draw(L=(2, 3, 2), l=(3,), V=(63, 2)), ("N", 2, 7),
+    ),
+    "MaxPool": cnn(
+        ("Relu", "h", "r"), ("MaxPool", "r", "q", {"kernel_shape": [2, 2], "strides": [2, 2]}), ("Flatten", "q", "g"),
+        tensors=draw(V=(2, 27)),
+    ),
+    "MaxPool-padded": cnn(
+        ("Tanh", "h", "r"), ("MaxPool", "r", "q", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ("Flatten", "q", "g"), tensors=draw(V=(2, 27)),
+    ),
+    "MaxPool-of-the-input": model(
+        [("MaxPool", "x", "h", {"kernel_shape": [3], "dilations": [2]}), ("Flatten", "h", "g"), ("Gemm", "g V", "y")],
+        draw(V=(6, 2)), ("N", 2, 7),
+    ),
+    "GlobalMaxPool": cnn(("Relu", "h", "r"), ("GlobalMaxPool", "r", "q"), ("Flatten", "q", "g"), few=True),
+    "ReduceMax": cnn(
+        ("Tanh", "h", "r"), ("ReduceMax", "r a", "q", {"keepdims": 0}), ("Flatten", "q", "g"),
+        tensors={"a": ints(1, 3), **draw(V=(2, 6))},
+    ),
+    "AveragePool-without-the-padding": cnn(
+        ("AveragePool", "h", "q", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}), ("Flatten", "q", "g")
+    ),
+    "AveragePool-ceil-that-changes-nothing": cnn(
+        ("AveragePool", "h", "q", {"kernel_shape": [4, 4], "ceil_mode": 1}), ("Flatten", "q", "g"),
+        tensors=draw(V=(2, 27)),
+    ),
+    # layouts
+    "Transpose": cnn(("Tanh", "h", "r"), ("Transpose", "r", "q", {"perm": [0, 2, 3, 1]}), ("Flatten", "q", "g")),
+    "channels-last": model(
+        [("Transpose", "x", "c", {"perm": [0, 3, 1, 2]}), ("Conv", "c K k", "h"), ("Relu", "h", "r"),
+         ("Transpose", "r", "l", {"perm": [0, 2, 3, 1]}), ("Add", "l m", "s"), ("Reshape", "s t", "g"),
+         ("MatMul", "g V", "y")], {**draw(K=(3, 2, 3, 3), k=(3,), V=(48, 2), m=(3,)), "t": ints(-1, 48)},
+        ("N", 6, 6, 2),
+    ),
+    "vector-to-image": mlp(
+        ("Relu", "h", "r"), ("Reshape", "r s", "i"), ("Conv", "i L", "v", {"pads": [1, 1, 1, 1]}), ("Tanh", "v", "t"),
+        ("Flatten", "t", "g"), tensors={"s": ints(-1, 1, 2, 3), **draw(L=(2, 1, 3, 3), V=(12, 3))},
+    ),
+    "Slice": mlp(
+        ("Relu", "h", "r"), ("Slice", "r s e a t", "g"),
+        tensors={"s": ints(5), "e": ints(-7), "a": ints(1), "t": ints(-2), **draw(V=(3, 3))},
+    ),
+    "Slice-attributes": cnn(
+        ("Slice", "h", "q", {"starts": [1, 0], "ends": [5, 9], "axes": [2, 3]}), ("Flatten", "q", "g"),
+        tensors=draw(V=(2, 72)), opset=9,
+    ),
+    "Split-Concat": mlp(
+        ("Relu", "h", "r"), ("Split", "r s", ("p", "q"), {"axis": 1}), ("Tanh", "q", "t"),
+        ("Concat", "t p o", "g", {"axis": 1}),
+        tensors={"s": ints(2, 4), "o": np.array([[0.5, -1]], f32), **draw(V=(8, 3))}, shape=(1, 4),
+    ),
+    "Concat-images": cnn(
+        ("Relu", "h", "r"), ("Concat", "r h x", "j", {"axis": 1}), ("Conv", "j L", "v"), ("Tanh", "v", "w"),
+        ("Flatten", "w", "g"), tensors=draw(L=(2, 8, 3, 3), V=(2, 32)),
+    ),
+    "Gather": mlp(("Relu", "h", "r"), ("Gather", "r i", "g", {"axis": 1}), tensors={"i": ints(5, 0, 0, 3, 3, 3)}),
+    "Pad": cnn(
+        ("Tanh", "h", "r"), ("Pad", "r p v", "q"), ("Flatten", "q", "g"),
+        tensors={"p": ints(0, 0, 1, 0, 0, 0, 0, 2), "v": f32(0.5), **draw(V=(2, 168))},
+    ),
+    "Pad-attributes": cnn(
+        ("Pad", "h", "q", {"pads": [0, 0, 1, 1, 0, 0, 0, 1]}), ("Flatten", "q", "g"), tensors=draw(V=(2, 168)), opset=9,
+    ),
+    "Expand": mlp(
+        ("Unsqueeze", "h a", "u"), ("Expand", "u s", "e"), ("Flatten", "e", "f"), ("Tanh", "f", "g"),
+        tensors={"a": ints(1), "s": ints(1, 2, 1), **draw(V=(12, 3))},
+    ),
+    "Upsample": cnn(
+        ("Upsample", "h s", "u", {"mode": "nearest"}), ("Tanh", "u", "r"), ("Flatten", "r", "g"),
+        tensors={"s": np.array([1, 1, 2, 1], f32), **draw(V=(2, 216))}, opset=9,
+    ),
+    "DepthToSpace": cnn(
+        ("Conv", "h L", "q"), ("DepthToSpace", "q", "d", {"blocksize": 2}), ("Flatten", "d", "g"),
+        tensors=draw(L=(4, 3, 3, 3), V=(2, 64)),
+    ),
+    "tokens": model(
+        [("MatMul", "x W", "h"), ("Add", "h b", "i"), ("Add", "i p", "e"), ("Gelu", "e", "r"), ("MatMul", "r U", "u"),
+         ("Tanh", "u", "t"), ("Add", "t r", "s"), ("ReduceMean", "s a", "g", {"keepdims": 0}), ("MatMul", "g V", "y")],
+        {**draw(W=(4, 6), b=(6,), p=(1, 5, 6), U=(6, 6), V=(6, 2)), "a": ints(1)}, ("N", 5, 4),
+    ),
+    "tokens-mixed": model(
+        [("MatMul", "M x", "h"), ("Tanh", "h", "t"), ("Flatten", "t", "g"), ("MatMul", "g V", "y")],
+        draw(M=(3, 5), V=(12, 2)), ("N", 5, 4),
+    ),
+    "MatMul-of-images": cnn(("MatMul", "h U", "q"), ("Flatten", "q", "g"), tensors=draw(U=(6, 6))),
+    "mean-channels": cnn(
+        ("ReduceMean", "h a", "q"), ("Flatten", "q", "g"), tensors={"a": ints(1), **draw(V=(2, 36))}
+    ),
+    "sum-of-axes": cnn(
+        ("ReduceSum", "h a", "q", {"keepdims": 0}), ("Tanh", "q", "g"), tensors={"a": ints(3, 1), **draw(V=(2, 6))}
+    ),
+    "constant-image": cnn(("Add", "h m", "q"), ("Flatten", "q", "g"), tensors=draw(m=(3, 6, 6))),
+    "product-image": cnn(("Tanh", "h", "t"), ("Mul", "t m", "q"), ("Flatten", "q", "g"), tensors=draw(m=(1, 6, 6))),
+    "repeated-in-a-sum": cnn(
+        ("GlobalAveragePool", "h", "p"), ("Add", "h p", "q"), ("Relu", "q", "r"), ("Flatten", "r", "g")
+    ),
+    "wide-product": model([("Mul", "x m", "h"), ("MatMul", "h W", "y")], draw(m=(5000,), W=(5000, 1)), ("N", 5000)),
+    "four-axes-and-rows": model(
+        [("Reshape", "x s", "i"), ("Conv", "i K", "c"), ("Flatten", "c", "g"), ("MatMul", "g V", "y")],
+        {"s": ints(-1, 2, 6, 6), **draw(K=(1, 2, 3, 3), V=(16, 2))}, ("N", 2, 2, 3, 6),
+    ),
+    "no-axis-of-rows": model(
+        [("MatMul", "W x", "h"), ("Relu", "h", "g"), ("MatMul", "g V", "o"), ("Add", "o b", "y")],
+        draw(W=(6, 4), V=(6, 2), b=(2,)), (4,),
+    ),
+    "one-row-without-its-axis": model(
+        [("Squeeze", "x a", "v"), ("Slice", "v s e", "l"), ("Unsqueeze", "l a", "m"), ("Gemm", "m W b", "h"),
+         ("Relu", "h", "g"), ("Gemm", "g V c", "y")],
+        {**MLP, **draw(W=(2, 6)), "a": ints(0), "s": ints(1), "e": ints(3)}, (1, 4),
+    ),
+    # ends that are no layer of weights
+    "activation-end": model([("Gemm", "x W b", "h"), ("Relu", "h", "y")], MLP),
+    "scaled-activation-end": model(
+        [("Gemm", "x W b", "h"), ("Tanh", "h", "t"), ("Mul", "t m", "y")], {**MLP, "m": f32(2)}
+    ),
+    "sum-end": model(
+        [("MatMul", "x W", "h"), ("Tanh", "h", "t"), ("MatMul", "t U", "u"), ("Add", "h u", "y")],
+        draw(W=(4, 6), U=(6, 6)),
+    ),
+    "image-end": model([("Conv", "x K", "y")], draw(K=(2, 2, 3, 3)), ("N", 2, 6, 6)),
+    "Conv-Flatten-end": model([("Conv", "x K", "h"), ("Flatten", "h", "y")], draw(K=(2, 2, 3, 3)), ("N", 2, 6, 6)),
+    "two-outputs-joined": model(
+        [("Gemm", "x W b", "h"), ("Tanh", "h", "t"), ("Gemm", "t V c", "p"), ("Gemm", "t U", "q"),
+         ("Concat", "p q", "y", {"axis": 1})], {**MLP, **draw(U=(6, 2))},
+    ),
 }  # fmt: skip
 
 

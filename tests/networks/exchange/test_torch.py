@@ -57,10 +57,50 @@ class Shared(nn.Module):
         return self.c(h + 0.5 * torch.tanh(self.b(torch.tanh(self.b(h))))).squeeze(1)
 
 
+class ByHand(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 3), nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.last(nn.functional.leaky_relu(self.first(x)))
+
+
 def sequence(*layers):
     return nn.Sequential(*layers)
 
 
+class Tokens(nn.Module):
+    """Positions are added to tokens, a layer acts on each of them, two halves go different ways."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.places = nn.Linear(4, 6), nn.Parameter(torch.randn(1, 5, 6))
+        self.mix, self.last = nn.Linear(6, 6), nn.Linear(12, 2)
+
+    def forward(self, x):
+        x = self.embed(x) + self.places
+        left, right = self.mix(torch.tanh(x)).chunk(2, dim=-1)
+        x = torch.cat([nn.functional.gelu(right, approximate="tanh"), left], dim=-1)
+        return self.last(torch.cat([x[:, 0], x.mean(dim=1)], dim=1))
+
+
+class Depthwise(nn.Module):
+    """A pointwise, a depthwise dilated and a transposed convolution, padding, nearest neighbours."""
+
+    def __init__(self):
+        super().__init__()
+        self.point, self.depth = nn.Conv2d(2, 4, 1), nn.Conv2d(4, 4, 3, groups=4, dilation=2, padding=2)
+        self.norm, self.up = nn.BatchNorm2d(4), nn.ConvTranspose2d(4, 2, 2, stride=2)
+
+    def forward(self, x):
+        x = nn.functional.hardswish(self.norm(self.depth(nn.functional.relu6(self.point(x)))))
+        x = nn.functional.interpolate(nn.functional.pad(self.up(x), (1, 0, 0, 1)), scale_factor=2)
+        return x.amax(dim=(2, 3))
+
+
+SUMS = [nn.LeakyReLU(0.1), nn.PReLU(8), nn.ReLU6(), nn.Hardtanh(-0.5, 2.0), nn.SELU(), nn.CELU(0.5), nn.Hardswish(),
+        nn.Hardsigmoid(), nn.LogSigmoid(), nn.ELU(0.7), nn.GELU(approximate="tanh")]  # fmt: skip
 KINDS = [nn.ReLU, nn.GELU, nn.SiLU, nn.Mish, nn.Softplus, nn.ELU, nn.Softsign, nn.Tanh, nn.Sigmoid]
 MODULES = {
     "mlp-relu": (lambda: sequence(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)), (4,)),
@@ -79,6 +119,27 @@ MODULES = {
         (1, 5, 5),
     ),
     "batch-norm-1d": (lambda: sequence(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)), (4,)),
+    "leaky-by-hand": (lambda: sequence(ByHand()), (4,)),
+    "tokens": (Tokens, (5, 4)),
+    "depthwise": (Depthwise, (2, 4, 4)),
+    "max-pooled": (
+        lambda: sequence(
+            nn.Conv2d(1, 3, 3, padding=1),
+            nn.BatchNorm2d(3),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2, 1),
+            nn.Conv2d(3, 2, 2),
+            nn.Flatten(),
+            nn.LogSoftmax(1),
+            nn.Identity(),
+        )[:6],
+        (1, 6, 6),
+    ),
+    "batch-norm-first": (lambda: sequence(nn.BatchNorm1d(4), nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), (4,)),
+    **{
+        type(kind).__name__ + "-sum": (lambda kind=kind: sequence(nn.Linear(4, 8), kind, nn.Linear(8, 2)), (4,))
+        for kind in SUMS
+    },
     **{kind.__name__: (lambda kind=kind: sequence(nn.Linear(4, 8), kind(), nn.Linear(8, 2)), (4,)) for kind in KINDS},
 }
 
@@ -197,15 +258,6 @@ class Recurrent(nn.Module):
         return self.last(self.recurrent(x.unsqueeze(1))[0][:, -1])
 
 
-class ByHand(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 3), nn.Linear(3, 1)
-
-    def forward(self, x):
-        return self.last(nn.functional.leaky_relu(self.first(x)))
-
-
 def between(layer):
     return [nn.Linear(4, 3), layer, nn.Linear(3, 1)]
 
@@ -216,30 +268,15 @@ def between(layer):
         *(
             (between(layer), (4,), f"{type(layer).__name__} '1' is not supported: use {other} instead, and train again")
             for layer, other in (
-                (nn.LeakyReLU(), "ReLU or GELU"),
-                (nn.PReLU(), "ReLU or GELU"),
-                (nn.ReLU6(), "ReLU or GELU"),
-                (nn.Hardtanh(), "ReLU or GELU"),
-                (nn.SELU(), "ELU"),
-                (nn.CELU(), "ELU"),
-                (nn.Hardswish(), "SiLU"),
-                (nn.LogSigmoid(), "softplus"),
-                (nn.LayerNorm(3), "BatchNorm right behind a linear layer or a convolution"),
+                (nn.Threshold(0.1, 0.0), "ReLU or GELU"),
+                (nn.LayerNorm(3), "BatchNorm"),
             )
         ),
-        ([ByHand()], (4,), r"aten\.leaky_relu '0' is not supported: use ReLU or GELU"),
         ([Attending()], (4,), r"MultiheadAttention '0\.attention' is not supported: only feed-forward"),
         ([Recurrent(nn.LSTM)], (4,), r"LSTM '0\.recurrent' is not supported: only feed-forward"),
         ([Recurrent(nn.GRU)], (4,), r"GRU '0\.recurrent' is not supported: only feed-forward"),
         (between(nn.Softmax(1)), (4,), "Softmax '1' is not supported: it can only stand at the end"),
         (between(nn.Softshrink()), (4,), "Softshrink '1' is not supported: what can be read are linear layers"),
-        ([nn.Linear(4, 3), nn.GELU(approximate="tanh"), nn.Linear(3, 1)], (4,), "approximation by tanh"),
-        ([nn.Conv2d(2, 2, 3, groups=2), nn.Flatten(), nn.Linear(8, 1)], (2, 4, 4), "2 groups"),
-        (
-            [nn.Conv2d(1, 2, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(2, 1)],
-            (1, 4, 4),
-            "MaxPool2d '1'.*average pooling",
-        ),
         ([nn.Linear(4, 3), nn.Softmax(dim=1)], (4,), "ends in Softmax '1': with `logits=True`"),
         ([nn.AdaptiveAvgPool1d(3), nn.Flatten(), nn.Linear(6, 1)], (2, 7), "windows of different sizes"),
         ([Branches()], (4,), r"torch\.export cannot export the module"),

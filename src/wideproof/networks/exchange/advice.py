@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from wideproof.errors import InputError
 from wideproof.networks.exchange.program import Op
 
 INSTEAD = {
-    "average pooling": "MaxPool AdaptiveMaxPool FractionalMaxPool GlobalMaxPool ReduceMax LpPool GlobalLpPool",
-    "ELU": "SELU CELU",
-    "ReLU or GELU": "LeakyReLU PReLU RReLU ReLU6 ThresholdedReLU Threshold HardTanh Clip Clamp Max",
-    "SiLU": "HardSwish",
-    "the sigmoid": "HardSigmoid",
-    "softplus": "LogSigmoid",
-    "BatchNorm right behind a linear layer or a convolution": (
+    "average pooling or max pooling": "AdaptiveMaxPool FractionalMaxPool LpPool GlobalLpPool",
+    "LeakyReLU": "RReLU",
+    "ReLU or GELU": "ThresholdedReLU Threshold",
+    "BatchNorm": (
         "LayerNorm NativeLayerNorm GroupNorm NativeGroupNorm InstanceNorm RMSNorm LayerNormalization "
-        "GroupNormalization InstanceNormalization RMSNormalization"
+        "GroupNormalization InstanceNormalization RMSNormalization LRN LocalResponseNorm"
     ),
 }
 """What can be read, and which operators of ONNX and of PyTorch it often replaces."""
@@ -26,28 +24,47 @@ OTHERWISE = {
     ),
     "it can only stand at the end, where it is left out": "Softmax LogSoftmax",
     "values stay float32 or float64": "Cast",
+    "it is not continuous, so that nothing before it can be trained": "Sign Floor Ceil Round Equal Greater Less",
 }
 READ = (
-    "what can be read are linear layers, convolutions, average pooling, batch norm, sums, and activations such as "
-    "ReLU, GELU and tanh"
+    "what can be read are linear layers, convolutions, pooling, batch norm, sums, slices and other layouts, and "
+    "activations such as ReLU, GELU and tanh"
 )
+SHOWN = 8
+"""How many obstacles a sentence has, at most."""
 
 
-def _plain(kind: str) -> str:
+class ObstaclesError(InputError):
+    """A model that cannot be read, with everything that is in the way.
+
+    Attributes
+    ----------
+    obstacles
+        One sentence for each: the operator, what is wrong, what to do.
+    """
+
+    def __init__(self, obstacles: Sequence[str]) -> None:
+        self.obstacles = tuple(obstacles)
+        shown, rest = self.obstacles[:SHOWN], len(self.obstacles) - SHOWN
+        many = f"{len(self.obstacles)} things are in the way: "
+        listed = "; ".join(f"({k}) {said}" for k, said in enumerate(shown, 1))
+        more = f"; and {rest} more, which `wideproof models FILE` lists" if rest > 0 else ""
+        super().__init__(shown[0] if len(self.obstacles) == 1 else many + listed + more)
+
+
+def plain(kind: str) -> str:
     """Return a name as it is in ONNX and in PyTorch, without spelling, domain and dimensions."""
     return re.sub("[123]d$", "", kind.rpartition(".")[2].replace("_", "").lower())
 
 
 ADVICE = {
     **{
-        _plain(kind): f"use {word} instead, and train again"
-        for word, kinds in INSTEAD.items()
-        for kind in kinds.split()
+        plain(kind): f"use {word} instead, and train again" for word, kinds in INSTEAD.items() for kind in kinds.split()
     },
-    **{_plain(kind): advice for advice, kinds in OTHERWISE.items() for kind in kinds.split()},
+    **{plain(kind): advice for advice, kinds in OTHERWISE.items() for kind in kinds.split()},
 }
 
 
 def refusal(op: Op) -> InputError:
     """Return the error that names an operator which cannot be read, its place, and what to do."""
-    return InputError(f"{op} is not supported: {ADVICE.get(_plain(op.kind), READ)}")
+    return InputError(f"{op} is not supported: {ADVICE.get(plain(op.kind), READ)}")

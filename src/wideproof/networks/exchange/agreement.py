@@ -20,14 +20,23 @@ FLOAT, HALF, DOUBLE = 1, 10, 11
 
 
 def agreement(source: str | Path | bytes | Any, model: Model, x: ArrayLike) -> float:
-    """Return the largest difference between an ONNX model and the network read from it, over the largest output.
+    """Return the largest difference between the outputs of an ONNX model and of the network read from it.
 
-    All constants of the model are cast exactly to float64, and so are the rows `x`.
+    Both compute in float64: all constants of the model, and the rows, are cast to it exactly.
 
     Parameters
     ----------
     source
-        The ONNX model: a path, bytes, or what `onnx.load` returns.
+        The ONNX model: a path, its bytes, or the result of `onnx.load`.
+    model
+        The network that was read from it.
+    x
+        Inputs, one example in each row.
+
+    Returns
+    -------
+    float
+        The difference, relative to the largest output.
 
     Examples
     --------
@@ -63,14 +72,16 @@ def require_close(worst: float, other: str, what: str) -> None:
 
 
 def require_agreement(source: str | Path | bytes | Any, model: Model, x: ArrayLike) -> None:
-    """Refuse a network that does not agree with ONNX's reference evaluator on the rows `x`.
+    """Raise an error unless a network agrees with ONNX's reference evaluator.
 
     Parameters
     ----------
     source
-        The ONNX model: a path, bytes, or what `onnx.load` returns.
+        The ONNX model: a path, its bytes, or the result of `onnx.load`.
     model
-        What was read from it.
+        The network that was read from it.
+    x
+        Inputs, one example in each row.
     """
     require_close(agreement(source, model, x), "ONNX's reference evaluator", "file")
 
@@ -82,24 +93,26 @@ def reference(source: Any, output: str, rows: np.ndarray) -> np.ndarray:
     proto = widened(source, output)
     (entry,) = proto.graph.input
     sizes = [d.dim_value if d.HasField("dim_value") else 0 for d in entry.type.tensor_type.shape.dim]
-    laid = rows.reshape(len(rows), *sizes[1:])
+    bare = len(sizes) == 1
+    laid = rows.reshape(-1) if bare else rows.reshape(len(rows), *sizes[1:])
     step = sizes[0] or len(laid)
     parts = []
     try:
-        evaluator = ReferenceEvaluator(proto, new_ops=_exact_operators())
+        evaluator = ReferenceEvaluator(proto, new_ops=exact_operators())
         for start in range(0, len(laid), step):
             part = laid[start : start + step]
             whole = np.concatenate([part, np.repeat(part[-1:], step - len(part), axis=0)])
             (given,) = evaluator.run([output], {entry.name: whole})
-            parts.append(np.asarray(given, np.float64).reshape(step, -1)[: len(part)])
+            found = np.asarray(given, np.float64)
+            parts.append(found.reshape(1, -1) if bare else found.reshape(step, -1)[: len(part)])
     except Exception as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(f"ONNX's reference evaluator cannot run the model: {first}") from error
     return np.concatenate(parts)
 
 
-def _exact_operators() -> list[type]:
-    """Return Erf and Gelu in float64: the evaluator's own round to float32 on the way."""
+def exact_operators() -> list[type]:
+    """Return Erf, Gelu and HardSwish in float64: the evaluator's own round to float32 on the way."""
     from onnx.reference.op_run import OpRun
 
     exact = np.vectorize(math.erf, otypes=[np.float64])
@@ -114,17 +127,29 @@ def _exact_operators() -> list[type]:
         op_domain = ""
 
         def _run(self, x: np.ndarray, approximate: str | None = None) -> tuple[np.ndarray]:
+            if approximate == "tanh":
+                return (0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),)
             return (x * (0.5 * (1 + exact(x / math.sqrt(2)))),)
 
-    return [Erf, Gelu]
+    class HardSwish(OpRun):
+        op_domain = ""
+
+        def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
+            return (x * np.clip(x / 6 + 0.5, 0, 1),)
+
+    return [Erf, Gelu, HardSwish]
 
 
-def widened(source: Any, output: str) -> Any:
-    """Return the model up to an output, with all floating-point numbers in float64."""
+def widened(source: Any, output: str, folder: Path | None = None, *, roots: bool = True) -> Any:
+    """Return the model up to an output, with all floating-point numbers in float64.
+
+    With `roots` the roots of a GELU that is written out are exact; `folder` is that of a model in memory.
+    """
     import onnx
     from onnx import numpy_helper
 
-    given, folder = read_proto(source)
+    given, place = read_proto(source)
+    folder = place or folder
     proto = onnx.ModelProto()
     proto.CopyFrom(given)
     graph = proto.graph
@@ -140,11 +165,13 @@ def widened(source: Any, output: str) -> Any:
     tensors = {t.name: to_array(t, folder) for t in graph.initializer if t.name in read}
     for node in kept:
         _widen(node, folder)
-    own = {op.output for op in simplify(to_program(given, folder, output, logits=False)).ops}
-    _exact_roots(kept, tensors, own)
+    if roots:
+        own = {op.output for op in simplify(to_program(given, folder, output, logits=False)).ops}
+        _exact_roots(kept, tensors, own)
     inputs = [entry for entry in graph.input if entry.name not in {t.name for t in graph.initializer}]
     for entry in inputs:
-        entry.type.tensor_type.elem_type = DOUBLE
+        if entry.type.tensor_type.elem_type in (FLOAT, HALF):
+            entry.type.tensor_type.elem_type = DOUBLE
     new = onnx.helper.make_graph(
         kept, "widened", inputs, [onnx.helper.make_tensor_value_info(output, DOUBLE, None)],
         [numpy_helper.from_array(np.asarray(a), name) for name, a in tensors.items()],

@@ -17,12 +17,14 @@ class Model:
 
     Attributes
     ----------
-    network, params
-        What training and certificates take.
+    network
+        The network.
+    params
+        Its weights, by name.
     notes
-        What was changed or left out on the way, one sentence each.
+        What was changed or left out when the model was read, one sentence each.
     output
-        Name of the value in the file that the outputs are.
+        Name of the value in the file that became the output.
     """
 
     network: Described
@@ -34,7 +36,18 @@ class Model:
         object.__setattr__(self, "params", {name: np.asarray(w, np.float64) for name, w in self.params.items()})
 
     def fresh(self, seed: int = 0) -> dict[str, np.ndarray]:
-        """Return another start: trained weights drawn anew, all others as they came."""
+        """Return new initial weights: trained weights are drawn anew, all others are kept.
+
+        Parameters
+        ----------
+        seed
+            Seed of the draw.
+
+        Returns
+        -------
+        dict[str, array]
+            The weights by name.
+        """
         drawn = self.network.init(seed)
         trained = self.network.trained_names
         return {name: np.asarray(drawn[name]) if name in trained else kept for name, kept in self.params.items()}

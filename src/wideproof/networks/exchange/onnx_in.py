@@ -27,12 +27,18 @@ def from_onnx(
     source
         Path of the file, or its bytes.
     check
-        Rows on which the network must agree with ONNX's reference evaluator in float64, up to 1e-10 of the largest
+        Inputs on which the network must agree with ONNX's reference evaluator in float64, up to 1e-10 of the largest
         output.
     output
-        Name of the value that becomes the output, where there are several or something comes behind.
+        Name of the value to use as the output, if the model has several outputs or if operations after it are to be
+        left out.
     logits
         Leave out a Softmax, LogSoftmax or Sigmoid at the end.
+
+    Returns
+    -------
+    Model
+        The network with its weights.
 
     Examples
     --------

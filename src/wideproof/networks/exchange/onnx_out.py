@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from wideproof.networks.base import Network
 from wideproof.networks.exchange.onnx_file import require_onnx
 from wideproof.networks.exchange.onnx_program import TRAINED
 from wideproof.networks.graph import Graph, Node, Term
-from wideproof.networks.maps import Average, Flat, Identity, Ones, Patches, Sizes
+from wideproof.networks.maps import Average, Flat, Identity, Ones, Patches, Select, Sizes
 from wideproof.storage import write_bytes
 
 OPSET, IR_VERSION, DOUBLE = 20, 9, 11
@@ -31,8 +32,12 @@ def to_onnx(network: Network, params: Mapping[str, Any], path: str | Path) -> No
 
     Parameters
     ----------
+    network
+        The network.
     params
-        Weights by name.
+        Its weights, by name.
+    path
+        The file to write.
 
     Examples
     --------
@@ -46,7 +51,7 @@ def to_onnx(network: Network, params: Mapping[str, Any], path: str | Path) -> No
     ['Gemm', 'Tanh', 'Mul', 'Gemm', 'Tanh', 'Mul', 'Gemm']
     """
     onnx = require_onnx()
-    graph = network.graph
+    graph = network.graph.unrolled
     if graph.times:
         raise InputError(f"{network.name} is recurrent: only feed-forward networks can be written as ONNX")
     missing = [name for name in graph.weights if name not in params]
@@ -125,6 +130,8 @@ class _Writer:
 
     def _through(self, term: Term) -> int:
         """Return how many features come out of a term without a weight."""
+        if isinstance(term.map, Select):
+            return term.map.features
         grid = self.graph.grids[term.source]
         return self.features[term.source] * (int(np.prod(grid)) if isinstance(term.map, Flat) else 1)
 
@@ -148,9 +155,29 @@ class _Writer:
         x = self.values[source]
         if isinstance(phi, Average):
             return self.put("AveragePool", [x], stem, count_include_pad=1, kernel_shape=phi.size, **_window(phi))
+        if isinstance(phi, Select):
+            return self.selected(phi, x, stem)
         if isinstance(phi, Patches) and not weighted:
             raise InputError("the network gathers windows without a weight, which ONNX has no operator for")
         return self.put("Flatten", [x], stem) if isinstance(phi, Flat) and self.graph.grids[source] else x
+
+    def selected(self, phi: Select, x: str, stem: str) -> str:
+        """Add a selection: entries of one long vector by their numbers, the last of which is a zero."""
+        places, flat = math.prod(phi.positions), self.put("Flatten", [x], stem) if phi.positions else x
+        zero = phi.index < 0
+        if zero.any():
+            pads = self.tensor(self.name("pads"), np.array([0, 0, 0, 1], np.int64))
+            flat = self.put("Pad", [flat, pads], stem)
+        here = np.where(zero, phi.entries, phi.index % phi.inputs * places + phi.index // phi.inputs)
+        order = here.reshape(-1, phi.features).T.reshape(-1)
+        found = self.put("Gather", [flat, self.tensor(self.name("order"), order)], stem, axis=1)
+        if phi.times is not None:
+            times = phi.times.reshape(-1, phi.features).T.reshape(-1)
+            found = self.put("Mul", [found, self.tensor(self.name("times"), times)], stem)
+        if not phi.out:
+            return found
+        shape = self.tensor(self.name("shape"), np.array([-1, phi.features, *phi.out], np.int64))
+        return self.put("Reshape", [found, shape], stem)
 
     def activate(self, name: str, x: str, stem: str) -> str:
         """Add an activation."""
@@ -158,6 +185,10 @@ class _Writer:
             return x
         if name == "swish":
             return self.put("Mul", [x, self.put("Sigmoid", [x], stem)], stem)
+        if name == "gelu_tanh":
+            return self.put("Gelu", [x], stem, approximate="tanh")
+        if name == "ramp":
+            return self.ramp(x, stem)
         if name == "gelu":
             root = self.put("Div", [x, self.number(np.sqrt(2.0))], stem)
             gate = self.put("Add", [self.put("Erf", [root], stem), self.number(1.0)], stem)
@@ -165,6 +196,14 @@ class _Writer:
         if name not in OPERATORS:
             raise InputError(f"ONNX has no operator for the activation {name!r}: {', '.join(OPERATORS)} have one")
         return self.put(OPERATORS[name], [x], stem)
+
+    def ramp(self, x: str, stem: str) -> str:
+        """Add the ramp: (hardswish(y) + relu(y + 3)/2 + relu(y - 3)/2) / 6 of y = 3 x."""
+        y = self.put("Mul", [x, self.number(3.0)], stem)
+        sides = [self.put("Relu", [self.put("Add", [y, self.number(c)], stem)], stem) for c in (3.0, -3.0)]
+        kinks = self.put("Mul", [self.put("Add", sides, stem), self.number(0.5)], stem)
+        both = self.put("Add", [self.put("HardSwish", [y], stem), kinks], stem)
+        return self.put("Mul", [both, self.number(1 / 6)], stem)
 
     def read_out(self) -> str:
         """Add the read-out."""
@@ -176,4 +215,5 @@ class _Writer:
 
 def _window(phi: Patches) -> dict[str, Any]:
     before, after = zip(*phi.padding, strict=True)
-    return {"strides": phi.stride, "pads": (*before, *after)}
+    apart = {"dilations": phi.dilation} if phi.dilation else {}
+    return {"strides": phi.stride, "pads": (*before, *after), **apart}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def to_program(proto: Any, folder: Path | None, output: str | None, logits: bool
     if graph.sparse_initializer:
         raise InputError("the model has sparse weights: write them in full")
     tensors = {tensor.name: tensor for tensor in graph.initializer}
-    ops = [_operator(node) for node in graph.node]
+    ops = [op for node in graph.node for op in _operators(node, folder)]
     _check_names([op.output for op in ops], graph, tensors)
     name, shape, batch = _input(graph, tensors)
     notes: list[str] = []
@@ -43,7 +44,26 @@ def to_program(proto: Any, folder: Path | None, output: str | None, logits: bool
     constants = {key: to_array(tensor, folder) for key, tensor in tensors.items() if key in read}
     constants |= {op.output: _constant(op, folder) for op in ops if op.kind == "Constant"}
     ops = [op for op in ops if op.kind != "Constant"]
-    return Program(name, wanted, shape, batch, ops, constants, trained=_trained(proto), notes=notes)
+    bare = _rank(graph, name) == 1
+    return Program(name, wanted, shape, batch, ops, constants, trained=_trained(proto), notes=notes, bare=bare)
+
+
+def _rank(graph: Any, name: str) -> int:
+    return next(len(entry.type.tensor_type.shape.dim) for entry in graph.input if entry.name == name)
+
+
+def _operators(node: Any, folder: Path | None) -> list[Op]:
+    """Return the operator of a node; of one that splits a value, one for each part."""
+    op = _operator(node)
+    if op.kind == "ConstantOfShape":
+        value = op.options.get("value")
+        number = 0.0 if value is None else to_array(value, folder).reshape(-1)[0]
+        return [replace(op, options={"number": number})]
+    if op.kind != "Split":
+        return [op]
+    count = len(node.output)
+    parts = enumerate(node.output)
+    return [replace(op, output=name, options={**op.options, "part": k, "parts": count}) for k, name in parts if name]
 
 
 def _operator(node: Any) -> Op:
@@ -81,12 +101,15 @@ def _input(graph: Any, tensors: dict[str, Any]) -> tuple[str, tuple[int, ...], i
         raise InputError(f"the input {entry.name!r} must be of floating-point numbers")
     sizes = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
     sides = tuple(s or d.dim_param or "?" for s, d in zip(sizes, kind.shape.dim, strict=True))
-    if len(sizes) not in (2, 3, 4) or any(s is None or s < 1 for s in sizes[1:]) or (sizes[0] or 1) < 1:
+    known = tuple(s for s in sizes if s is not None)
+    if len(sizes) == 1 and known and known[0] > 0:
+        return entry.name, known, None
+    if not 2 <= len(sizes) <= 8 or any(s is None or s < 1 for s in sizes[1:]) or (sizes[0] or 1) < 1:
         raise InputError(
-            f"the input {entry.name!r} has the shape {sides}: it must be (N, features), (N, channels, length) or "
-            "(N, channels, height, width), with numbers for all but N; export the model with fixed sizes"
+            f"the input {entry.name!r} has the shape {sides}: it must be (N, features), (N, channels, length), "
+            "(N, channels, height, width) or the like, with numbers for all but N; export the model with fixed sizes"
         )
-    return entry.name, tuple(s for s in sizes[1:] if s is not None), sizes[0]
+    return entry.name, known[1:] if sizes[0] is not None else known, sizes[0]
 
 
 def _output(ops: list[Op], tensors: set[str], outputs: list[str], asked: str | None, notes: list[str]) -> str:

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from wideproof.networks.exchange.program import FOLDED, LAYOUT, Op, Program, fold
+from wideproof.networks.exchange.folding import FOLDED, LAYOUT, fold
+from wideproof.networks.exchange.program import Op, Program
 
 CLOSE = 1e-6
 """How far the root of 1/2 in a GELU that is written out may be from the exact one: files hold it in float32."""

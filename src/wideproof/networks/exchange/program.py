@@ -6,13 +6,11 @@ Weights are constants like others. All floating-point constants are float64, exa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
-from wideproof.errors import InputError
 
 BATCH = 2_147_483_629
 """Stands for the number of rows in shapes that a program computes with: a prime that no product of sizes meets."""
@@ -44,6 +42,8 @@ class Program:
     ----------
     shape, batch
         Of one example, and the number of rows where it is fixed.
+    bare
+        Whether the input is one example without an axis of rows.
     names
         For constants that are a weight in another layout, the name of that weight.
     trained
@@ -59,6 +59,7 @@ class Program:
     names: dict[str, str] = field(default_factory=dict)
     trained: frozenset[str] | None = None
     notes: list[str] = field(default_factory=list)
+    bare: bool = False
 
     def uses(self) -> Counter[str]:
         """Return how often each value is read; the output is read once more."""
@@ -106,55 +107,8 @@ def before_end(ops: list[Op], name: str, notes: list[str]) -> str:
 
 def axes_of(op: Op, constants: Mapping[str, Any]) -> list[int] | None:
     """Return the axes of an operator, which newer files give as an input and older ones as an attribute."""
-    if "axes" in op.options:
+    if op.options.get("axes") is not None:
         return [int(a) for a in op.options["axes"]]
     if len(op.inputs) > 1 and op.inputs[1]:
         return [int(a) for a in np.asarray(constants[op.inputs[1]]).reshape(-1)]
     return None
-
-
-def fold(op: Op, constants: Mapping[str, Any]) -> np.ndarray:
-    """Return what an operator makes of constants."""
-    try:
-        return _fold(op, constants)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise error if isinstance(error, InputError) else InputError(f"{op} is not well formed: {error}") from error
-
-
-def _fold(op: Op, constants: Mapping[str, Any]) -> np.ndarray:
-    arrays = [np.asarray(constants[name]) for name in op.inputs if name]
-    if op.kind in _ARITHMETIC:
-        if np.prod([float(s) for s in np.broadcast_shapes(*(a.shape for a in arrays))]) > LARGEST_FOLDED:
-            raise InputError(f"{op} computes a constant that is too large")
-        return np.asarray(_ARITHMETIC[op.kind](*arrays))
-    x = arrays[0]
-    if op.kind == "Cast" and op.options.get("to") in CASTS:
-        return x.astype(CASTS[op.options["to"]])
-    if op.kind == "Transpose":
-        return x.transpose(op.options.get("perm"))
-    if op.kind == "Reshape":
-        return x.reshape([x.shape[i] if s == 0 else int(s) for i, s in enumerate(arrays[1])])
-    if op.kind == "Squeeze":
-        axes = axes_of(op, constants)
-        return x.squeeze(None if axes is None else tuple(axes))
-    if op.kind == "Unsqueeze":
-        return np.expand_dims(x, tuple(axes_of(op, constants) or ()))
-    if op.kind == "Concat":
-        return np.concatenate(arrays, axis=op.options["axis"])
-    if op.kind == "Gather" and x.ndim == 1 and arrays[1].size <= x.size:
-        return np.asarray(x[arrays[1]])
-    if op.kind == "Slice" and x.ndim == 1 and all(a.size == 1 for a in arrays[1:]):
-        begin, end = int(arrays[1].item()), int(arrays[2].item())
-        return x[begin : end : int(arrays[4].item()) if len(arrays) > 4 else 1]
-    raise InputError(f"{op} works on constants only, which is not supported: fold it before the model is written")
-
-
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Neg": np.negative, "Sqrt": np.sqrt, "Identity": np.asarray,
-    "Div": lambda a, b: a // b if a.dtype.kind == b.dtype.kind == "i" else a / b,
-}  # fmt: skip
-CASTS = {1: np.float64, 11: np.float64, 6: np.int64, 7: np.int64}
-"""What constants become where a file casts them to float32, float64, int32 or int64, by ONNX's numbers."""
-LAYOUT = ("Identity", "Cast", "Transpose", "Reshape", "Squeeze", "Unsqueeze")
-"""Operators that leave the entries of a weight as they are."""
-FOLDED = (*LAYOUT, *_ARITHMETIC, "Concat", "Gather", "Slice")

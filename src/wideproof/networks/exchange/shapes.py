@@ -1,152 +1,177 @@
-"""Operators that average over positions or only change a shape, and the walk through all operators."""
+"""Operators that move entries, join values or sum over axes, and the walk through all operators."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from wideproof.errors import InputError
-from wideproof.networks.exchange.advice import refusal
-from wideproof.networks.exchange.build import Builder, Value
+from wideproof.networks.exchange.advice import ObstaclesError, refusal
+from wideproof.networks.exchange.advice import plain as _plain
+from wideproof.networks.exchange.arrange import ARRANGE, changed, constant, padding
+from wideproof.networks.exchange.build import Builder, Value, standard
+from wideproof.networks.exchange.convolutions import CONVOLUTIONS, global_average, largest
+from wideproof.networks.exchange.folding import fold
 from wideproof.networks.exchange.model import Model
-from wideproof.networks.exchange.operators import LAYERS, window
+from wideproof.networks.exchange.operators import LAYERS, contracted
 from wideproof.networks.exchange.passes import simplify
-from wideproof.networks.exchange.program import BATCH, ENDS, Op, Program, axes_of, fold
-from wideproof.networks.maps import Average, Sizes
+from wideproof.networks.exchange.piecewise import PIECEWISE
+from wideproof.networks.exchange.program import BATCH, ENDS, Op, Program, axes_of
+from wideproof.networks.graph import Term
 
 
-def average_pool(b: Builder, op: Op) -> Value:
-    """Return averages over windows."""
-    value = b.value(op)
-    grid, size = value.shape[1:], tuple(op.options.get("kernel_shape", ()))
-    if len(grid) not in (1, 2) or len(size) != len(grid):
-        raise InputError(f"{op} must average over windows of signals (1-D) or images (2-D)")
-    phi = window(op, grid, size, Average)
-    if op.options.get("ceil_mode", 0):
-        raise InputError(f"{op} has ceil_mode = 1, where windows stand over the edge: use 0")
-    if any(map(any, phi.padding)) and not op.options.get("count_include_pad", 0):
-        raise InputError(f"{op} leaves the padding out of its averages: use count_include_pad = 1, or no padding")
-    return b.pooled(value, phi)
+def arranged(b: Builder, op: Op) -> Value:
+    """Return entries of the value in another order or shape; rows of the data stay apart."""
+    value = b.seen(op)
+    numbers = np.arange(math.prod(value.shape))
+    pick = _changed(b, op, value, numbers.reshape(value.full))
+    if not pick.size:
+        raise InputError(f"{op} leaves nothing of {('N', *value.shape)}")
+    whole = pick.shape[:1] == (1,) and 2 < pick.ndim < 5 and np.array_equal(pick.reshape(-1), numbers)
+    if whole and -1 in value.own and value.plain is not None and value.shape == b.shape:
+        b.shape = pick.shape[1:]  # the input itself can have any shape
+        return Value(value.terms, b.shape, value.own)
+    found = b.picked(value, pick)
+    if op.kind == "Pad" and op.options.get("mode", "constant") == "constant":
+        level = padding(op, b.known, pick.ndim)[1]
+        if level:
+            found = b.shift(found, b.table(found, np.where(pick < 0, level, 0.0), op), op)
+    return found
 
 
-def global_average(b: Builder, op: Op) -> Value:
-    """Return the average over all positions, which keep their axes."""
-    value = b.value(op)
-    grid = value.shape[1:]
-    if len(grid) not in (1, 2):
-        raise InputError(f"{op} must average over the positions of signals (1-D) or images (2-D)")
-    return b.pooled(value, Average(grid, grid, (1,) * len(grid), ((0, 0),) * len(grid)))
-
-
-def reduce_mean(b: Builder, op: Op) -> Value:
-    """Return the average over all positions."""
-    rank = len(b.value(op).shape) + 1
-    axes = sorted(normalize_axis_tuple(axes_of(op, b.known) or (), rank))
-    if rank < 3 or axes != list(range(2, rank)):
+def _changed(b: Builder, op: Op, value: Value, numbers: np.ndarray) -> np.ndarray:
+    """Return what an operator makes of the numbers of the entries of one row."""
+    if b.single or value.bare:
+        return changed(op, numbers, b.known, -1)
+    if op.kind == "Reshape":
+        return numbers.reshape(1, *_target(b, op, value))
+    pick = changed(op, numbers, b.known, -1)
+    both = changed(op, np.concatenate([numbers, numbers + numbers.size]), b.known, -1)
+    alone = both.shape == (2, *pick.shape[1:]) and pick.shape[:1] == (1,) and np.array_equal(both[:1], pick)
+    if not alone or not np.array_equal(both[1:], np.where(pick < 0, -1, pick + numbers.size)):
         raise InputError(
-            f"{op} averages over the axes {axes}: only all positions of an image (axes 2, 3) are supported"
+            f"{op} mixes the rows of the data, or puts an axis before them: the rows must stay as they are"
         )
-    value = global_average(b, op)
-    return value if op.options.get("keepdims", 1) else b.flat(value)
+    return pick
 
 
-def reshaped(b: Builder, value: Value, shape: Sizes, op: Op) -> Value:
-    """Return the value in another shape, where that does not mix positions and features."""
-    if shape == value.shape:
-        return value
-    if math.prod(shape) == math.prod(value.shape):
-        if len(shape) < 2:
-            flat = b.flat(value)
-            return Value(flat.terms, shape, flat.own)
-        if -1 in value.own and value.plain is not None and value.shape == b.shape and len(shape) < 4:
-            b.shape = shape
-            return Value(value.terms, shape, value.own)
-    raise InputError(
-        f"{op} makes {('N', *shape)} of {('N', *value.shape)}: values can be flattened to (N, features), and only the "
-        "input itself can be laid out as an image"
-    )
-
-
-def reshape(b: Builder, op: Op) -> Value:
-    """Return the value in the shape that is asked for, the rows kept."""
-    value, target = b.value(op), b.constant(op, 1)
-    if target is None:
-        raise InputError(f"{op} takes a shape that is not known beforehand")
+def _target(b: Builder, op: Op, value: Value) -> tuple[int, ...]:
+    """Return the shape that is asked for, the rows kept."""
+    target = constant(op, 1, b.known)
+    asked = np.ravel(op.options["shape"]) if target is None else target.reshape(-1)
     old = (b.program.batch or BATCH, *value.shape)
     zero = bool(op.options.get("allowzero", 0))
-    new = [old[k] if s == 0 and not zero else int(s) for k, s in enumerate(target.reshape(-1))]
+    new = [old[k] if s == 0 and not zero else int(s) for k, s in enumerate(asked)]
     size, known = math.prod(value.shape), math.prod(s for s in new[1:] if s != -1)
     if new[:1] == [-1] and known == size and -1 not in new[1:]:
         new[0] = old[0]
     if new[1:].count(-1) == 1 and known > 0 and size % known == 0:
         new = [size // known if k and s == -1 else s for k, s in enumerate(new)]
     if not new or new[0] != old[0] or math.prod(new[1:]) != size or min(new) < 1:
-        raise InputError(f"{op} makes {target.tolist()} of {('N', *value.shape)}: the rows must stay as they are")
-    return reshaped(b, value, tuple(new[1:]), op)
+        raise InputError(f"{op} makes {asked.tolist()} of {('N', *value.shape)}: the rows must stay as they are")
+    return tuple(new[1:])
 
 
-def squeeze(b: Builder, op: Op) -> Value:
-    """Return the value without axes of length 1."""
-    value = b.value(op)
-    rank = len(value.shape) + 1
-    axes = axes_of(op, b.known)
-    gone = [k for k, s in enumerate(value.shape, 1) if s == 1] if axes is None else normalize_axis_tuple(axes, rank)
-    if any(k == 0 or value.shape[k - 1] != 1 for k in gone):
-        raise InputError(f"{op} removes the axes {axes} of {('N', *value.shape)}: only axes of length 1 can go")
-    return reshaped(b, value, tuple(s for k, s in enumerate(value.shape, 1) if k not in gone), op)
+def concatenated(b: Builder, op: Op) -> Value:
+    """Return values and constants side by side: a sum of selections that put zeros for the others."""
+    parts = [b.seen(op, k) if isinstance(b.known[name], Value) else b.known[name] for k, name in enumerate(op.inputs)]
+    full = [part.full if isinstance(part, Value) else part.shape for part in parts]
+    axis = op.options["axis"] % len(full[0])
+    if axis == 0 and not all(part.bare for part in parts if isinstance(part, Value)):
+        raise InputError(f"{op} puts rows of the data behind each other: the rows must stay as they are")
+    whole = tuple(sum(f[axis] for f in full) if k == axis else s for k, s in enumerate(full[0]))
+    if any(len(f) != len(whole) or f[:axis] + f[axis + 1 :] != whole[:axis] + whole[axis + 1 :] for f in full):
+        raise InputError(f"{op} joins the shapes {', '.join(map(str, full))}")
+    found: list[Value] = []
+    rest, start = np.zeros(whole), 0
+    for part, own in zip(parts, full, strict=True):
+        where = (*(slice(None),) * axis, slice(start, start + own[axis]))
+        start += own[axis]
+        if isinstance(part, Value):
+            pick = np.full(whole, -1)
+            pick[where] = np.arange(math.prod(own)).reshape(own)
+            found.append(b.laid(b.picked(part.now(Term(None, b.settle(part))) if part.plain is None else part, pick)))
+        else:
+            rest[where] = part
+    joined = replace(found[0], terms=tuple(term for value in found for term in value.terms), own=frozenset())
+    return b.shift(joined, b.table(joined, rest, op), op) if rest.any() else joined
 
 
-def unsqueeze(b: Builder, op: Op) -> Value:
-    """Return the value with further axes of length 1."""
-    value = b.value(op)
-    axes = axes_of(op, b.known) or []
-    rank, rest = len(value.shape) + 1 + len(axes), iter(("N", *value.shape))
-    new = normalize_axis_tuple(axes, rank)
-    shape = [1 if k in new else next(rest) for k in range(rank)]
-    if shape[0] != "N":
-        raise InputError(f"{op} puts an axis before the rows")
-    return reshaped(b, value, tuple(int(s) for s in shape[1:]), op)
+def summed(b: Builder, op: Op) -> Value:
+    """Return sums or averages over axes."""
+    seen = b.seen(op)
+    full, given = seen.full, axes_of(op, b.known)
+    axes = sorted(normalize_axis_tuple(range(len(full)) if given is None else given, len(full)))
+    if 0 in axes and not seen.bare:
+        raise InputError(f"{op} combines rows of the data, which must stay apart")
+    if op.kind == "ReduceMean" and len(full) in (3, 4) and axes == list(range(2, len(full))) and not seen.bare:
+        value = global_average(b, op)
+    else:
+        value = _summed(b, op, seen, axes)
+    keep = [1 if k in axes else s for k, s in enumerate(full)]
+    shape = keep if op.options.get("keepdims", 1) else [s for k, s in enumerate(full) if k not in axes]
+    return b.picked(value, np.arange(math.prod(value.shape)).reshape(shape))
 
 
-def flatten(b: Builder, op: Op) -> Value:
-    """Return the value as one vector per row."""
-    value = b.value(op)
-    axis = op.options.get("axis", 1)
-    if axis not in (1, -len(value.shape)):
-        raise InputError(f"{op} flattens from axis {axis}: only axis 1 keeps the rows")
-    return reshaped(b, value, (math.prod(value.shape),), op)
+def _summed(b: Builder, op: Op, seen: Value, axes: list[int]) -> Value:
+    full, many = seen.full, math.prod(seen.full[a] for a in axes)
+    moved = np.moveaxis(np.arange(math.prod(full)).reshape(full), axes, range(-len(axes), 0))
+    row = np.full((1, many), 1 / many if op.kind == "ReduceMean" else 1.0)
+    value = b.picked(seen, moved.reshape(*moved.shape[: len(full) - len(axes)], many))
+    return contracted(b, value, -1, row, "", op, fixed=True)
 
 
-def transpose(b: Builder, op: Op) -> Value:
-    """Return the value, if nothing is transposed."""
-    value = b.value(op)
-    order = list(op.options.get("perm", range(len(value.shape), -1, -1)))
-    if order != list(range(len(value.shape) + 1)):
-        raise InputError(f"{op} changes the order of axes to {order}: export the model with channels before positions")
-    return value
+def reduced_max(b: Builder, op: Op) -> Value:
+    """Return the largest entry along axes."""
+    value = b.laid(b.seen(op))
+    full, given = value.full, axes_of(op, b.known)
+    axes = sorted(normalize_axis_tuple(range(len(full)) if given is None else given, len(full)))
+    if 0 in axes and not value.bare:
+        raise InputError(f"{op} combines rows of the data, which must stay apart")
+    numbers = np.moveaxis(standard(value.shape).reshape(full), axes, range(-len(axes), 0))
+    rest = numbers.shape[: len(full) - len(axes)]
+    windows = numbers.reshape(math.prod(rest), -1).tolist()
+    found = largest(b, value, windows, (len(windows),))
+    shape = [1 if k in axes else s for k, s in enumerate(full)] if op.options.get("keepdims", 1) else rest
+    return b.picked(found, np.arange(len(windows)).reshape(shape))
 
 
 SHAPES = {
-    "AveragePool": average_pool, "GlobalAveragePool": global_average, "ReduceMean": reduce_mean, "Reshape": reshape,
-    "Squeeze": squeeze, "Unsqueeze": unsqueeze, "Flatten": flatten, "Transpose": transpose,
+    **dict.fromkeys(ARRANGE, arranged), "Concat": concatenated, "ReduceMean": summed, "ReduceSum": summed,
+    "ReduceMax": reduced_max,
 }  # fmt: skip
-HANDLERS = {**LAYERS, **SHAPES}
+HANDLERS = {**LAYERS, **CONVOLUTIONS, **PIECEWISE, **SHAPES}
 RANDOM = (
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout",
 )  # fmt: skip
 MOST = {
-    "BatchNormalization": 5, "Gemm": 3, "Conv": 3,
-    **dict.fromkeys(("MatMul", "Add", "Sub", "Mul", "Div", "Reshape", "Squeeze", "Unsqueeze", "ReduceMean"), 2),
+    "BatchNormalization": 5, "Gemm": 3, "Conv": 3, "ConvTranspose": 3, "Slice": 5, "Pad": 4, "Clip": 3, "Resize": 4,
+    **dict.fromkeys(("Concat", "Max", "Min"), 1000),
+    **dict.fromkeys(
+        ("MatMul", "Add", "Sub", "Mul", "Div", "Reshape", "Squeeze", "Unsqueeze", "ReduceMean", "ReduceSum",
+         "ReduceMax", "Gather", "Split", "Expand", "Tile", "Upsample", "PRelu"), 2,
+    ),
 }  # fmt: skip
 """How many inputs operators have, at most; one where they are not here."""
+SAME_SHAPE = {
+    *PIECEWISE, "Mul", "Div", "Softmax", "LogSoftmax", "Sign", "Floor", "Ceil", "Round", "Sqrt", "Pow", "Exp", "Log",
+    "Cos", "Reciprocal", "Not", "Gelu", "Swish", "Dropout", "BatchNormalization", "CumSum", "Erf", "LRN",
+    "layernorm", "layernormalization", "groupnorm", "groupnormalization", "instancenorm", "instancenormalization",
+    "rmsnorm", "rmsnormalization", "softmax", "logsoftmax", "softmin", "softshrink", "hardshrink", "tanhshrink",
+    "thresholdedrelu", "threshold", "glu", "rrelu", "localresponsenorm", "shrink", "hardmax",
+}  # fmt: skip
+"""Operators whose value, where it cannot be read, has the shape of their first one."""
+LAYOUT_OF_SHAPES = ("Shape", "Size", "Cast", "Constant", "refused", "Identity")
 MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 CONTROL = ("If", "Loop", "Scan", "SequenceMap")
 
 
 def build(program: Program) -> Model:
-    """Return the network that a program is."""
+    """Return the network that a program is, or say everything that is in the way."""
     try:
         program = simplify(program)
     except MALFORMED as error:
@@ -154,17 +179,39 @@ def build(program: Program) -> Model:
             error if isinstance(error, InputError) else InputError(f"the model is not well formed: {error}")
         ) from error
     b = Builder(program)
-    for op in program.ops:
-        unknown = [name for name in op.inputs if name and name not in b.known]
-        if unknown:
-            raise InputError(f"{op} reads {unknown[0]!r}, which nothing before it computes")
-        try:
-            b.keep(op.output, _run(b, op))
-        except MALFORMED as error:
-            raise error if isinstance(error, InputError) else InputError(f"{op} is not well formed: {error}") from error
+    found = list(dict.fromkeys(_walked(b)))
+    if found:
+        raise ObstaclesError(found)
     if program.output not in b.known:
         raise InputError(f"nothing computes the output {program.output!r}")
     return b.finish()
+
+
+def _walked(b: Builder) -> Iterator[str]:
+    """Run all operators, and yield what is in the way of each.
+
+    What an operator that cannot be read would give is its first value, where both have the same shape, so that those
+    behind it are looked at too; where nothing is known of it, those that read it are left out.
+    """
+    lost: set[str] = set()
+    for op in b.program.ops:
+        unknown = [name for name in op.inputs if name and name not in b.known and name not in lost]
+        if unknown:
+            yield f"{op} reads {unknown[0]!r}, which nothing before it computes"
+        elif lost.intersection(op.inputs):
+            if op.kind not in HANDLERS and op.kind not in LAYOUT_OF_SHAPES:
+                yield str(refusal(op))
+        else:
+            try:
+                b.keep(op.output, _run(b, op))
+                continue
+            except MALFORMED as error:
+                yield str(error) if isinstance(error, InputError) else f"{op} is not well formed: {error}"
+            first = next((b.known[name] for name in op.inputs if isinstance(b.known.get(name), Value)), None)
+            if isinstance(first, Value) and (op.kind in SAME_SHAPE or _plain(op.kind) in SAME_SHAPE):
+                b.keep(op.output, first.now(*first.terms))
+                continue
+        lost.add(op.output)
 
 
 def _run(b: Builder, op: Op) -> Value | np.ndarray:
@@ -174,11 +221,14 @@ def _run(b: Builder, op: Op) -> Value | np.ndarray:
         )
     if op.kind in CONTROL:
         raise InputError(f"{op} is control flow: only networks whose layers are always the same can be read")
-    if op.kind == "Shape":
-        whole = np.array([b.program.batch or BATCH, *b.value(op).shape], np.int64)
-        return whole[op.options.get("start", 0) : op.options.get("end")]
+    if op.kind == "refused":
+        raise InputError(str(op.options["said"]))
     if all(isinstance(b.known[name], np.ndarray) for name in op.inputs if name):
         return fold(op, b.known)
+    if op.kind == "Shape":
+        value = b.seen(op)
+        whole = np.array([*([] if value.bare else [b.program.batch or BATCH]), *value.shape], np.int64)
+        return whole[op.options.get("start", 0) : op.options.get("end")]
     if op.output == b.program.output and op.kind in ENDS:
         raise InputError(f"the network ends in {op}: with `logits=True` it is read up to the linear layer before it")
     if op.kind not in HANDLERS:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from wideproof.errors import InputError
-from wideproof.networks.exchange.advice import refusal
 from wideproof.networks.exchange.agreement import require_close
 from wideproof.networks.exchange.model import Model
 from wideproof.networks.exchange.program import Op, Program, before_end
@@ -32,6 +31,11 @@ def from_torch(module: Any, example: Any, *, logits: bool = False) -> Model:
         Rows of inputs, as a tensor or an array.
     logits
         Leave out a Softmax, LogSoftmax or Sigmoid at the end.
+
+    Returns
+    -------
+    Model
+        The network with its weights.
 
     Examples
     --------
@@ -112,6 +116,7 @@ class _Reader:
     def __init__(self, constants: dict[str, np.ndarray], names: dict[str, str]) -> None:
         self.constants, self.names = constants, names
         self.ops: list[Op] = []
+        self.splits: dict[str, tuple[Any, int, list[int]]] = {}
 
     def operand(self, value: Any, node: Any) -> str:
         """Return the name of an argument; numbers and lists become constants."""
@@ -137,13 +142,19 @@ class _Reader:
         kind = "getitem" if schema is None else schema.name.removeprefix("aten::")
         known = {} if schema is None else dict(zip((a.name for a in schema.arguments), node.args, strict=False))
         rule: Callable[..., None] | None = OPERATORS.get(kind)
-        place, layer = _owner(node)
-        if rule is None and layer:
-            raise refusal(Op(layer, (), node.name, place))
+        _, layer = _owner(node)
         if rule is None:
-            self.put(f"aten.{kind}", node, *(a for a in node.args if hasattr(a, "op")))
+            self.put(layer or f"aten.{kind}", node, *self.values(node))
             return
         defaults = (
             {} if schema is None else {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
         )
-        rule(self, node, **({**defaults, **known, **node.kwargs} if schema is not None else {"args": node.args}))
+        try:
+            rule(self, node, **({**defaults, **known, **node.kwargs} if schema is not None else {"args": node.args}))
+        except InputError as error:
+            self.put("refused", node, *self.values(node), said=str(error))
+
+    def values(self, node: Any) -> list[Any]:
+        """Return the values that an operator reads."""
+        flat = [part for a in node.args for part in (a if isinstance(a, list | tuple) else [a])]
+        return [part for part in flat if hasattr(part, "op")]

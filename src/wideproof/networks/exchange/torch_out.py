@@ -19,9 +19,19 @@ from wideproof.storage import write_bytes
 
 
 def to_torch(network: Described, params: Mapping[str, Any], module: Any) -> None:
-    """Load weights into the module that the network was read from, by name and in the module's own precision.
+    """Load weights into the PyTorch module from which the network was read, in the module's own precision.
 
-    First a copy in float64 gets them and must give the network's outputs; if it does not, the module stays as it is.
+    A copy of the module in float64 is loaded first. If its outputs are not those of the network, the module stays as it
+    is.
+
+    Parameters
+    ----------
+    network
+        The network.
+    params
+        Its weights, under the module's own names.
+    module
+        The `torch.nn.Module` to change.
 
     Examples
     --------
