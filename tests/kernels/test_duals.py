@@ -30,6 +30,10 @@ def sigmoid(z):
     return 1 / (1 + mpmath.exp(-z))
 
 
+def inner(z):
+    return mpmath.sqrt(8 / mpmath.pi) * (z + 0.044715 * z**3)
+
+
 FUNCTIONS = {
     "softplus": softplus,
     "sigmoid": sigmoid,
@@ -39,6 +43,7 @@ FUNCTIONS = {
     "sin": mpmath.sin,
     "swish": lambda z: z * sigmoid(z),
     "gelu": lambda z: z * normal_cdf(z),
+    "gelu_tanh": lambda z: z * sigmoid(inner(z)),
     "mish": lambda z: z * mpmath.tanh(softplus(z)),
     "elu": lambda z: z if z > 0 else mpmath.expm1(z),
     "softsign": lambda z: z / (1 + abs(z)),
@@ -54,6 +59,10 @@ SLOPES = {
     "sin": mpmath.cos,
     "swish": lambda z: sigmoid(z) * (1 + z * (1 - sigmoid(z))),
     "gelu": lambda z: normal_cdf(z) + z * mpmath.npdf(z),
+    "gelu_tanh": lambda z: (
+        sigmoid(inner(z))
+        + z * sigmoid(inner(z)) * sigmoid(-inner(z)) * mpmath.sqrt(8 / mpmath.pi) * (1 + 0.134145 * z**2)
+    ),
     "mish": lambda z: mpmath.tanh(softplus(z)) + z * mpmath.sech(softplus(z)) ** 2 * sigmoid(z),
     "elu": lambda z: mpmath.exp(min(z, 0)),
     "softsign": lambda z: 1 / (1 + abs(z)) ** 2,

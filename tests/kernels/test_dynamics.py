@@ -330,11 +330,3 @@ def test_misuse():
         compare(course, np.ones(3), np.arange(2))
     with pytest.raises(InputError, match="between 1 and 3"):
         sgd(np.eye(3), y, 0.0, 0.1, 4, 1)
-
-
-def test_the_former_name_of_the_step_size():
-    course = predict(np.eye(2), np.ones(2), 0.0, 0.5)
-    with pytest.warns(DeprecationWarning, match="step_size= in place of step="):
-        same = predict(np.eye(2), np.ones(2), 0.0, step=0.5)  # pyright: ignore[reportCallIssue]
-    with pytest.warns(DeprecationWarning, match="called step_size now"):
-        assert same.step == course.step_size == 0.5

@@ -13,8 +13,7 @@ from tests.cases import NETWORKS
 from wideproof.errors import InputError
 from wideproof.kernels import Gram, gram, limit_gram, predict, spectrum
 from wideproof.kernels.callables import as_function
-from wideproof.kernels.functions import rounding
-from wideproof.kernels.jacobians import PIECE
+from wideproof.kernels.jacobians import PIECE, rounding
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["weight", "bias", "rounds"], meta_fields=[])

@@ -12,8 +12,12 @@ from wideproof.kernels.limits import Pairs as Pairs
 from wideproof.kernels.limits import limit_gram as limit_gram
 from wideproof.kernels.limits import limit_pairs as limit_pairs
 from wideproof.kernels.limits import nngp as nngp
+from wideproof.kernels.on_host import gram_on_host as gram_on_host
+from wideproof.kernels.on_host import is_on_host as is_on_host
 from wideproof.kernels.products import gram_vector as gram_vector
 from wideproof.kernels.products import largest_eigenvalue as largest_eigenvalue
+from wideproof.kernels.residuals import ResidualCourse as ResidualCourse
+from wideproof.kernels.residuals import Residuals as Residuals
 from wideproof.kernels.spectrum import LARGE as LARGE
 from wideproof.kernels.spectrum import Enclosed as Enclosed
 from wideproof.kernels.spectrum import Spectrum as Spectrum
@@ -23,3 +27,4 @@ from wideproof.kernels.streamed import Columns as Columns
 from wideproof.kernels.streamed import Streamed as Streamed
 from wideproof.kernels.streamed import product_between as product_between
 from wideproof.kernels.streamed import stream as stream
+from wideproof.kernels.traced import traced_gram as traced_gram

@@ -55,7 +55,7 @@ def as_state(params: PyTree, dtype: np.dtype) -> tuple[PyTree[Array], dict[int, 
     return tree.unflatten(leaves), paths
 
 
-def choose(paths: dict[int, str], names: Sequence[str] | None) -> tuple[int, ...]:
+def choose(paths: dict[int, str], names: Sequence[str] | None, separator: str = "/") -> tuple[int, ...]:
     """Return the places of the leaves that a path, a path above or a pattern names.
 
     >>> choose({0: "a/bias", 1: "a/kernel", 3: "b/kernel"}, ["a"]), choose({0: "a/bias", 1: "a/kernel"}, ["*/kernel"])
@@ -66,7 +66,7 @@ def choose(paths: dict[int, str], names: Sequence[str] | None) -> tuple[int, ...
     names = (names,) if isinstance(names, str) else names
 
     def fits(path: str, name: str) -> bool:
-        return path.startswith(f"{name}/") or path == name or fnmatchcase(path, name)
+        return path.startswith(f"{name}{separator}") or path == name or fnmatchcase(path, name)
 
     unknown = [name for name in names if not any(fits(path, name) for path in paths.values())]
     if unknown or not names:

@@ -1,4 +1,4 @@
-r"""Gram matrices in closed form and plain NumPy: erf and ReLU at infinite width, the positive start at any.
+r"""Gram matrices in closed form and plain NumPy: erf, sin and ReLU at infinite width, the positive start at any.
 
 With $\Sigma^{(0)} = X X^\top$ and the dual $T(\Sigma) = c_\sigma \mathbb{E}[\sigma(u)\sigma(v)]$ for normal $(u, v)$ of
 covariance $\Sigma$,
@@ -6,7 +6,8 @@ covariance $\Sigma$,
 $$ \Sigma^{(h)} = T(\Sigma^{(h-1)}), \quad \Theta^{(0)} = 0, \quad
    \Theta^{(h)} = (\Theta^{(h-1)} + \Sigma^{(h-1)}) \circ T'(\Sigma^{(h-1)}), \quad G = \Sigma^{(H)} + \Theta^{(H)} . $$
 
-From the positive start (`networks.starts`) it is $A^2 (c_\sigma \sigma'(0)^2)^H X X^\top$, at every width.
+With outputs multiplied by $\alpha$ it is $\alpha^2 G$; from the zero start only $\Sigma^{(H)}$ is there. From the
+positive start (`networks.starts`) it is $A^2 (c_\sigma \sigma'(0)^2)^H X X^\top$, at every width.
 Nothing is compiled: this is what choosing a network looks at, many small matrices in a moment.
 """
 
@@ -18,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wideproof.networks import FullyConnected, Network
+from wideproof.networks.starts import ZERO
 
 
 class Closed(NamedTuple):
@@ -46,12 +48,31 @@ def _relu(sigma: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return value, (np.pi - angle) / (2 * np.pi)
 
 
-DUALS: dict[str, Duals] = {"erf": _erf, "relu": _relu}
+def _sin(sigma: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """By sin u sin v = ½ (cos(u − v) − cos(u + v)), and E cos of a normal number of variance v is e^(−v/2)."""
+    both = np.add.outer(diagonal, diagonal)
+    apart, together = np.exp(sigma - both / 2), np.exp(-sigma - both / 2)
+    return (apart - together) / 2, (apart + together) / 2
+
+
+DUALS: dict[str, Duals] = {"erf": _erf, "relu": _relu, "sin": _sin}
 
 
 def has_closed_gram(network: Network) -> bool:
-    """Return whether `closed_gram` knows this network.
+    """Return whether `closed_gram` supports a network.
 
+    Parameters
+    ----------
+    network
+        Any network of this package.
+
+    Returns
+    -------
+    bool
+        Whether its Gram matrix has a closed form.
+
+    Examples
+    --------
     >>> has_closed_gram(FullyConnected(2, 8, 1)), has_closed_gram(FullyConnected(2, 8, 1, "tanh", start="positive"))
     (False, True)
     """
@@ -59,8 +80,22 @@ def has_closed_gram(network: Network) -> bool:
 
 
 def closed_gram(network: FullyConnected, x: np.ndarray) -> Closed:
-    """Return the Gram matrix at infinite width, or at the positive start, for one output coordinate.
+    """Return the Gram matrix of one output coordinate in closed form, at infinite width or for the positive start.
 
+    Parameters
+    ----------
+    network
+        A fully-connected network for which `has_closed_gram` is true.
+    x
+        Inputs, one example in each row.
+
+    Returns
+    -------
+    Closed
+        The part of the read-out layer, `read_out`, and the sum over all weights, `total`.
+
+    Examples
+    --------
     >>> from wideproof.kernels import limit_gram
     >>> from wideproof.networks import get_activation
     >>> network = FullyConnected(input_dim=2, width=1, depth=2, activation=get_activation("erf"))
@@ -71,11 +106,13 @@ def closed_gram(network: FullyConnected, x: np.ndarray) -> Closed:
     scale, sigma = network.activation.c_sigma, np.asarray(x, np.float64) @ np.asarray(x, np.float64).T
     if network.start_scale is not None:
         slope = float(network.activation.known.slope(np.zeros(1))[0])
-        return Closed(np.zeros_like(sigma), network.start_scale**2 * (scale * slope**2) ** network.depth * sigma)
+        size = network.alpha * network.start_scale
+        return Closed(np.zeros_like(sigma), size**2 * (scale * slope**2) ** network.depth * sigma)
     dual = DUALS[network.activation.name]
     theta = np.zeros_like(sigma)
     for _ in range(network.depth):
         value, slope = dual(sigma, np.diagonal(sigma).copy())
         theta = (theta + sigma) * (scale * slope)
         sigma = scale * value
-    return Closed(sigma, sigma + theta)
+    sigma, theta = network.alpha**2 * sigma, network.alpha**2 * theta
+    return Closed(sigma, sigma if network.start == ZERO else sigma + theta)

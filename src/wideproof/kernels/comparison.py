@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from jax.typing import ArrayLike
 
+from wideproof.cards import Told
 from wideproof.errors import InputError
 from wideproof.kernels.dynamics import ROUNDING, Prediction
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Told):
     r"""A run beside its prediction. Deviations are of the loss, relative to the predicted one.
 
     Attributes
@@ -46,6 +47,20 @@ class Comparison:
 
 def compare(prediction: Prediction, losses: ArrayLike, steps: ArrayLike) -> Comparison:
     """Compare the recorded losses of a run with their prediction.
+
+    Parameters
+    ----------
+    prediction
+        The prediction for the same data, start and step size.
+    losses
+        The recorded losses of the run.
+    steps
+        The steps at which they were recorded, in the same order.
+
+    Returns
+    -------
+    Comparison
+        Relative deviations from the predicted loss, and the late rates of both.
 
     Examples
     --------

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
 
 from wideproof.kernels.contraction import AnyArray
 
@@ -24,21 +23,23 @@ def directions(x: Rows) -> dict[str, Rows]:
     return {"x": x / xp.where(norm > 0, norm, 1)[..., None], "norm": norm}
 
 
-def leading_bits(x: Array) -> dict[str, Array]:
+def leading_bits(x: Rows) -> dict[str, Rows]:
     """Split rows of norm 1 into leading bits, whose inner products are exact, and the rest; and say what 1 lacks."""
-    grid = 2.0 ** (22 if x.dtype == jnp.float64 else 11)
-    high = jnp.round(x * grid) / grid
+    xp = x.__array_namespace__()
+    grid = 2.0 ** (22 if x.dtype == np.float64 else 11)
+    high = xp.round(x * grid) / grid
     low = x - high
-    short = (1 - jnp.sum(high * high, axis=1)) - jnp.sum((high + x) * low, axis=1)
+    short = (1 - xp.sum(high * high, axis=1)) - xp.sum((high + x) * low, axis=1)
     return {"high": high, "low": low, "short": short}
 
 
-def correlation_and_gap(left: Mapping[str, Array], right: Mapping[str, Array]) -> tuple[Array, Array]:
+def correlation_and_gap(left: Mapping[str, Rows], right: Mapping[str, Rows]) -> tuple[Rows, Rows]:
     r"""Return $\rho$ and $1 - |\rho|$, the second to twice the digits of the arithmetic."""
+    xp = left["x"].__array_namespace__()
     leading = left["high"] @ right["high"].T
     rest = left["high"] @ right["low"].T + left["low"] @ right["x"].T
-    sign = jnp.where(leading >= 0, 1.0, -1.0).astype(leading.dtype)
+    sign = xp.where(leading >= 0, 1.0, -1.0).astype(leading.dtype)
     gap = (1 - sign * leading) - sign * rest - (left["short"][:, None] + right["short"][None, :]) / 2
     # Below this the gap is rounding: rows at an angle of 3e-11 (float64) or less count as equal.
-    resolved = 2.0 ** (-71 if gap.dtype == jnp.float64 else -31)
-    return leading + rest, jnp.where(gap > resolved, gap, 0)
+    resolved = 2.0 ** (-71 if gap.dtype == np.float64 else -31)
+    return leading + rest, xp.where(gap > resolved, gap, 0)

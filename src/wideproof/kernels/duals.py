@@ -18,7 +18,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,12 +30,13 @@ from jaxtyping import Array, Float
 from wideproof import machine
 from wideproof.errors import InputError
 from wideproof.kernels.closed_duals import CLOSED_FORMS, Pair
+from wideproof.kernels.contraction import AnyArray
 from wideproof.networks import Activation, get_activation
-from wideproof.precision import double, double_to_numpy
+from wideproof.precision import double
 
 Factor = Literal["value", "slope"]
 Blocks = list[tuple[np.ndarray, ...]]
-Bivariate = Callable[[ArrayLike, ArrayLike, ArrayLike], Array]
+Bivariate = Callable[[ArrayLike, ArrayLike, ArrayLike], AnyArray]
 Rule = functools.partial[Array]  # a compiled rule for one activation
 
 REACH = 9.5  # R beyond it has probability 3e-20
@@ -121,6 +122,8 @@ def mean(activation: Activation | str, a: ArrayLike) -> np.ndarray:
         return np.zeros_like(variance)
     if _family(activation) == "relu":
         return np.asarray(np.sqrt(variance / (2 * np.pi)))
+    if _family(activation) == "gelu":  # by Stein's identity, E z Phi(z) = a E phi(z)
+        return np.asarray(variance / np.sqrt(2 * np.pi * (1 + variance)))
     kernel = functools.partial(_half_line, activation)
     return _refine(f"the mean of {activation.name}", kernel, [np.sqrt(variance)], _line).values
 
@@ -128,8 +131,9 @@ def mean(activation: Activation | str, a: ArrayLike) -> np.ndarray:
 def closed_form(activation: Activation | str) -> tuple[Bivariate, Bivariate] | None:
     r"""Return the covariance and the slope covariance as functions of arrays $(a, b, c)$, $c$ the covariance of $u, v$.
 
-    For `relu`, `erf`, `sin`, `gelu` and `identity`; `None` for the others. The functions are for use inside `jit`,
-    in the dtype of their arguments, which have one shape; $|c| > \sqrt{ab}$ is read as rounding and clipped.
+    For `relu`, `erf`, `sin`, `gelu` and `identity`; `None` for the others. The functions are for use inside `jit`, or
+    for arrays of NumPy, in the dtype of their arguments, which have one shape; $|c| > \sqrt{ab}$ is read as rounding
+    and clipped.
 
     Examples
     --------
@@ -144,12 +148,13 @@ def closed_form(activation: Activation | str) -> tuple[Bivariate, Bivariate] | N
     if forms is None:
         return None
 
-    def over(form: Callable[[Pair], Array]) -> Bivariate:
-        def function(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
-            a, b = jnp.asarray(a), jnp.asarray(b)
-            root = jnp.sqrt(a) * jnp.sqrt(b)
-            c = jnp.clip(c, -root, root)
-            return form(Pair(a, b, c, root - c, root + c, float(activation.name == "relu_closed")))
+    def over(form: Callable[[Pair], AnyArray]) -> Bivariate:
+        def function(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> AnyArray:
+            xp: Any = np if isinstance(c, np.ndarray) else jnp
+            one, two = xp.asarray(a), xp.asarray(b)
+            root = xp.sqrt(one) * xp.sqrt(two)
+            inner = xp.clip(c, -root, root)
+            return form(Pair(one, two, inner, root - inner, root + inner, float(activation.name == "relu_closed")))
 
         return function
 
@@ -172,14 +177,15 @@ def _checked(**columns: ArrayLike) -> list[np.ndarray]:
     return list(arrays)
 
 
-@double_to_numpy
 def _closed(activation: Activation, factor: Factor, a: np.ndarray, b: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    shape = a.shape
+    a, b, theta = (np.atleast_1d(x) for x in (a, b, theta))
     root = np.sqrt(a) * np.sqrt(b)
     # pi is not a float: the missing digits matter for cos near theta = pi/2 only, where c itself is small.
     below, above = 2 * root * np.sin(theta / 2) ** 2, 2 * root * np.sin((np.pi - theta) / 2) ** 2
-    arrays = tuple(jnp.asarray(x) for x in (a, b, root * np.cos(theta), below, above))
     form = CLOSED_FORMS[_family(activation)][factor == "slope"]
-    return np.asarray(form(Pair._make((*arrays, float(activation.name == "relu_closed")))))
+    pair = Pair(a, b, root * np.cos(theta), below, above, float(activation.name == "relu_closed"))
+    return np.broadcast_to(np.asarray(form(pair)), a.shape).reshape(shape)
 
 
 def _bivariate(activation: Activation, factor: Factor, a: ArrayLike, b: ArrayLike, theta: ArrayLike) -> np.ndarray:

@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from jax.typing import ArrayLike
-from typing_extensions import deprecated
 
-from wideproof.deprecations import renamed
 from wideproof.errors import InputError
 from wideproof.kernels.gram_result import Gram
 from wideproof.kernels.spectrum import Spectrum, dense_error, spectrum
@@ -31,20 +29,24 @@ ROUNDING = 1e-20  # of the first loss: below, the rounding of a run's outputs is
 class Prediction:
     r"""Gradient descent on $\tfrac s2 \|y - u\|^2$ with a fixed Gram matrix.
 
+    Methods take a number of steps `k`: one number, an array of them, or infinity. The axes of an array come first in
+    the result.
+
     Attributes
     ----------
     targets
-        $y$ in the shape it was given; outputs have the same.
-    step_size, scale
-        $\eta$ and $s$.
+        $y$, in the shape in which it was given; outputs have the same shape.
+    step_size
+        The step size (learning rate) $\eta$.
+    scale
+        The factor $s$ of the objective.
     eigenvalues
-        $\lambda_i$ ascending; those that the solver cannot tell from zero are zero, and never move.
+        $\lambda_i$ in ascending order. Eigenvalues that the solver cannot tell from zero are set to zero, and their
+        components never move.
     vectors
-        $v_i$ in columns.
+        The eigenvectors $v_i$, in columns.
     components
-        $\langle v_i, e(0) \rangle$, one column per output if each has the same matrix.
-
-    Every `k` is a number of steps, an array of them, or infinity; an array puts its axes first.
+        $\langle v_i, e(0) \rangle$: one column for each output if all outputs share one matrix.
 
     Examples
     --------
@@ -61,12 +63,6 @@ class Prediction:
     eigenvalues: np.ndarray = field(repr=False)
     vectors: np.ndarray = field(repr=False)
     components: np.ndarray = field(repr=False)
-
-    @property
-    @deprecated("Prediction.step is called step_size now")
-    def step(self) -> float:
-        """The former name of `step_size`."""
-        return self.step_size
 
     @property
     def rates(self) -> np.ndarray:
@@ -110,18 +106,51 @@ class Prediction:
         return ""
 
     def residual(self, k: ArrayLike) -> np.ndarray:
-        """Return $e(k)$; not finite where it has grown beyond all numbers."""
+        """Return the residual $e(k) = y - u(k)$.
+
+        Parameters
+        ----------
+        k
+            Number of steps.
+
+        Returns
+        -------
+        array
+            $e(k)$; not finite where it has overflowed.
+        """
         k = _as_steps(k)
         with np.errstate(over="ignore", invalid="ignore"):
             moved = self._powers(k)[..., None] * self._columns
             return (self.vectors @ moved).reshape(k.shape + self.targets.shape)
 
     def outputs(self, k: ArrayLike) -> np.ndarray:
-        """Return $u(k) = y - e(k)$."""
+        """Return $u(k) = y - e(k)$.
+
+        Parameters
+        ----------
+        k
+            Number of steps.
+
+        Returns
+        -------
+        array
+            $u(k)$, in the shape of the targets.
+        """
         return self.targets - self.residual(k)
 
     def loss(self, k: ArrayLike) -> np.ndarray:
-        r"""Return $\tfrac s2 \sum_i (1 - \eta s \lambda_i)^{2k} \langle v_i, e(0) \rangle^2$."""
+        r"""Return $\tfrac s2 \sum_i (1 - \eta s \lambda_i)^{2k} \langle v_i, e(0) \rangle^2$.
+
+        Parameters
+        ----------
+        k
+            Number of steps.
+
+        Returns
+        -------
+        array
+            The loss, in the shape of `k`.
+        """
         k = _as_steps(k)
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.exp(2 * _times(k, self._logs))
@@ -133,6 +162,16 @@ class Prediction:
 
         The loss is a sum of exponentials $c_i^2 \rho_i^{2k}$, so it is convex in $k$: it falls as long as no
         component grows, and else falls up to one lowest point and rises from there on. Bisection is therefore exact.
+
+        Parameters
+        ----------
+        target_loss
+            The loss to reach.
+
+        Returns
+        -------
+        int | None
+            The number of steps, or `None`.
         """
         last = self._lowest()
         if not self.loss(last) <= target_loss:
@@ -140,14 +179,27 @@ class Prediction:
         return _first(lambda k: bool(self.loss(k) <= target_loss), last)
 
     def outputs_at(self, cross: ArrayLike, start: ArrayLike, k: ArrayLike = math.inf) -> np.ndarray:
-        r"""Return the outputs at other points, whose outputs at step 0 are `start`.
+        r"""Return the outputs at other points during training.
 
         $$ u_*(k) = u_*(0) + K_* \sum_i \frac{1 - (1 - \eta s \lambda_i)^k}{\lambda_i}
-           \langle v_i, e(0) \rangle v_i , $$
+           \langle v_i, e(0) \rangle v_i $$
 
-        where `cross` is $K_*$, one row per other output and one column per row of the Gram matrix. For $k = \infty$
-        (the default) this is kernel regression with the pseudo-inverse; earlier it is regression stopped early. The
-        quotient is $\eta s k$ where $\lambda_i = 0$.
+        For $k = \infty$ (the default) this is kernel regression with the pseudo-inverse; for finite $k$ it is
+        regression stopped early. The quotient is $\eta s k$ where $\lambda_i = 0$.
+
+        Parameters
+        ----------
+        cross
+            $K_*$: one row for each other output, one column for each row of the Gram matrix.
+        start
+            $u_*(0)$: the outputs at the other points before the first step.
+        k
+            Number of steps; infinity by default.
+
+        Returns
+        -------
+        array
+            $u_*(k)$.
 
         Examples
         --------
@@ -217,7 +269,6 @@ class Prediction:
         return _first(rises, _FOREVER)
 
 
-@renamed(step="step_size")
 def predict(
     gram: ArrayLike | Gram,
     targets: ArrayLike,
@@ -227,21 +278,29 @@ def predict(
     scale: float = 1.0,
     eigen: Spectrum | None = None,
 ) -> Prediction:
-    r"""Predict gradient descent from the outputs `start` towards `targets`.
+    r"""Predict the course of gradient descent with a fixed Gram matrix.
 
     Parameters
     ----------
     gram
-        $N \times N$. With targets of N rows, every output coordinate has this matrix; with N targets in all (such as $n
-        \times k$ with $N = nk$), the matrix is that of all outputs, ordered as the targets are.
+        An $N \times N$ matrix. If the targets have N rows, every output coordinate has this matrix. If there are N
+        targets in all (such as $n \times k$ with $N = nk$), it is the matrix of all outputs, in the order of the
+        targets.
+    targets
+        $y$: N rows, or N numbers in any shape.
     start
-        $u(0)$, in the shape of the targets, or one number for all.
+        The outputs $u(0)$ before the first step, in the shape of the targets, or one number for all.
     step_size
-        $\eta$ of the objective that `scale` describes.
+        Step size (learning rate) $\eta$ for the objective that `scale` describes.
     scale
         $s$ in $\tfrac s2 \|y - u\|^2$: 1 for the half sum, $1/n$ for the mean over n examples.
     eigen
-        `spectrum(gram, vectors=True)`, to use one decomposition for several predictions.
+        `spectrum(gram, vectors=True)`, if it is known: one decomposition serves several predictions.
+
+    Returns
+    -------
+    Prediction
+        The course: losses, outputs and numbers of steps.
 
     Examples
     --------

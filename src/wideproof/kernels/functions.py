@@ -26,25 +26,25 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from wideproof.errors import InputError
-from wideproof.kernels import finite
+from wideproof.kernels import finite, modules
 from wideproof.kernels.callables import as_function, as_network, as_side, as_state, choose, count_outputs
 from wideproof.kernels.contraction import AnyArray
-from wideproof.kernels.finite import ROUNDOFF, require_precision
+from wideproof.kernels.entries import require_values
+from wideproof.kernels.finite import require_precision
 from wideproof.kernels.gram_result import Gram, why_singular
-from wideproof.kernels.jacobians import FunctionKernel, within
+from wideproof.kernels.groups import gram_of_groups
+from wideproof.kernels.jacobians import FunctionKernel, rounding, within
 from wideproof.kernels.sharded import assemble
 from wideproof.kernels.tiles import default_memory, examples
 from wideproof.networks import Network
 from wideproof.precision import double
 
-MIXED = 1e-3  # outputs in a batch of two that differ by more, relative to the largest, depend on the other example
-
 
 @double
 def gram(
-    function: Network | Callable[..., Array],
-    params: PyTree,
-    x: PyTree,
+    function: Network | Callable[..., Array] | Mapping[str, Callable[..., Array]],
+    params: PyTree = None,
+    x: PyTree | None = None,
     other: PyTree | None = None,
     *,
     names: Sequence[str] | None = None,
@@ -56,31 +56,46 @@ def gram(
 ) -> Gram:
     r"""Return the Gram matrix of all outputs on `x`, or between `x` and `other`: $G = J J^\top$.
 
-    A network of this package goes by its layers, and no Jacobian is formed (`finite.gram`). Any other function
-    `f(params, x)` goes by blocks of its Jacobian with respect to all floating-point leaves of `params`; integer leaves
-    are constants. It must be pure, as for `jax.jit`: it is traced once. The outputs of an example must depend on that
-    example alone.
+    For a network of this package it is computed layer by layer, without a Jacobian. For any other function
+    `f(params, x)` it is computed from blocks of the Jacobian with respect to all floating-point leaves of `params`;
+    integer leaves are constants. Such a function must be pure, as for `jax.jit`: it is traced once. The outputs of an
+    example must depend on that example alone.
+
+    A PyTorch module has its own parameters: `gram(module, x)`, `gram(module, x, other)`. A copy of it is computed in
+    float64 and in evaluation mode, with `torch.func`, and by default summed over the parameters that require a
+    gradient. Examples are an array or a tensor, a tuple of them for several arguments, or a dictionary for arguments
+    by name.
 
     Parameters
     ----------
     function
-        A network, or a function of a pytree and a batch, such as `model.apply`.
+        A network, a function of a pytree and a batch, such as `model.apply`, or a PyTorch module. Or several functions
+        by name, with `x` a dictionary of the points of each: the rows of the result are in groups (`Gram.groups`), such
+        as those of a differential equation and of its boundary conditions; `Residuals` has more for them.
+    params
+        The weights at which the Jacobian is taken: a pytree of arrays; left out for a PyTorch module.
     x, other
         Arrays, or pytrees of arrays, with the examples along the first axis.
     names
-        What to sum over: paths such as `"params/Dense_0/kernel"`, everything under a path (`"params/Dense_0"`), or
-        patterns (`"*/kernel"`). By default all; for networks the trained weights.
+        The weights to sum over: paths such as `"params/Dense_0/kernel"`, everything under a path (`"params/Dense_0"`),
+        or patterns (`"*/kernel"`); with dots for a PyTorch module (`"layer1.0"`). By default all weights; for networks
+        of this package, the trained ones.
     by_weight
-        Also keep the part of each leaf, by its path, in `blocks`.
+        Also return the part of each weight, in `blocks`.
     batched
-        Whether the function takes a batch; `False`: one example, without the first axis.
+        Whether the function takes a batch; if `False` it takes one example, without the first axis.
     precision
         `"float64"`, `"float32"`, or on a GPU `"tf32"`. Parameters and examples are cast to it.
     memory
-        Bytes of working memory besides the result, by default 2 GiB, or a quarter of a GPU's. Where the Jacobian takes
-        more than half of it, its blocks are computed again for each tile.
+        Bytes of working memory besides the result; by default 2 GiB, or a quarter of a GPU's memory. If the Jacobian
+        takes more than half of it, its blocks are computed again for each tile.
     on_device
-        Leave the matrix where it was computed, as a JAX array.
+        Leave the matrix on the device, as a JAX array.
+
+    Returns
+    -------
+    Gram
+        The matrix, with a bound on its error.
 
     Examples
     --------
@@ -100,6 +115,23 @@ def gram(
     >>> predict(found, targets=np.array([1.0, 0.0]), start=0.0, step_size=0.5).steps_to(1e-3)
     25
     """
+    if isinstance(function, Mapping):
+        if other is not None:
+            raise InputError("functions by group have one set of points: make the other points a group, too")
+        return gram_of_groups(function, params, x, names=names, by_weight=by_weight, batched=batched,
+                              precision=precision, memory=memory, on_device=on_device)  # fmt: skip
+    if modules.is_module(function):
+        given = [side for side in (params, x, other) if side is not None]
+        if not 1 <= len(given) <= 2:
+            raise InputError(
+                f"a PyTorch module has its own parameters: gram(module, x) or gram(module, x, other); got {len(given)} "
+                "further arguments"
+            )
+        if precision != "float64" or on_device:
+            raise InputError("the Gram matrix of a PyTorch module is computed in float64, and given as a NumPy array")
+        return modules.gram(function, *given, names=names, by_weight=by_weight, batched=batched, memory=memory)
+    if x is None:
+        raise InputError("gram takes a function, its parameters and examples: give x")
     network = as_network(function)
     if network is not None:
         if not batched:
@@ -119,7 +151,7 @@ def gram(
         kernel = FunctionKernel(function, batched, leaves, outputs.pop(), by_weight, str(dtype))
         kernel, free = within(kernel, state, sides, default_memory() if memory is None else memory)
         for side in sides:
-            _require_values(kernel, state, side)
+            require_values(kernel, state, side)
         found = assemble(kernel, state, sides[0], None if other is None else sides[1], free)
         norms = _norms(kernel, state, sides, found)
     found = {key: jnp.asarray(matrix) if on_device else np.asarray(matrix) for key, matrix in found.items()}
@@ -132,31 +164,6 @@ def gram(
     return Gram(total, named, "finite", precision, jax.default_backend(), error, found, singular)
 
 
-def rounding(terms: int, precision: str) -> float:
-    r"""Return $\gamma_k / (1 - \gamma_k)$: how far sums of `terms` products are off, relative to the computed norms.
-
-    The products of tf32 have both factors rounded, and are added in float32.
-
-    >>> rounding(100, "float64") < 1.2e-14 < rounding(100, "float32") < 6.1e-6 < 1.9e-3 < rounding(100, "tf32")
-    True
-    """
-    unit = ROUNDOFF["float32" if precision == "tf32" else precision]
-    if terms * unit > 0.25:
-        raise InputError(f"sums of {terms} terms are more than {precision} can bound: use precision='float64'")
-    gamma = terms * unit / (1 - terms * unit) + (4 * ROUNDOFF["tf32"] if precision == "tf32" else 0)
-    return gamma / (1 - gamma)
-
-
-@partial(jax.jit, static_argnums=0)
-def _values(kernel: FunctionKernel, state: PyTree[Array], x: PyTree[Array]) -> Array:
-    return kernel.each(partial(kernel.values, state), x)
-
-
-@partial(jax.jit, static_argnums=0)
-def _together(kernel: FunctionKernel, state: PyTree[Array], x: PyTree[Array]) -> Array:
-    return kernel.function(state, x).reshape(examples(x), -1)
-
-
 @partial(jax.jit, static_argnums=0)
 def _squares(kernel: FunctionKernel, state: PyTree[Array], x: PyTree[Array]) -> Array:
     def square(example: PyTree[Array]) -> Array:
@@ -164,24 +171,6 @@ def _squares(kernel: FunctionKernel, state: PyTree[Array], x: PyTree[Array]) -> 
         return sum((jnp.sum(jnp.square(row.astype(jnp.float64))) for row in rows), jnp.zeros(()))
 
     return kernel.each(square, x)
-
-
-def _require_values(kernel: FunctionKernel, state: PyTree[Array], x: PyTree[Array]) -> None:
-    """Check that outputs are finite, and that those of two examples are the same together as alone."""
-    alone = np.asarray(_values(kernel, state, x), np.float64)
-    bad = np.flatnonzero(~np.isfinite(alone).all(axis=1))
-    if len(bad):
-        raise InputError(f"the outputs of example {bad[0]} are not finite: look for NaN or overflow in the parameters")
-    if not kernel.batched or len(alone) < 2:
-        return
-    two = np.array([0, len(alone) - 1])
-    together = np.asarray(_together(kernel, state, jax.tree.map(lambda leaf: leaf[two], x)), np.float64)
-    off = float(np.abs(together - alone[two]).max())
-    if not off <= MIXED * float(np.abs(alone[two]).max()) + math.sqrt(np.finfo(kernel.precision).eps):
-        raise InputError(
-            f"the outputs of examples {two[0]} and {two[1]} change by {off:.3g} when they are in one batch: each must "
-            "depend on its example alone, so use batch normalization in evaluation mode, and no dropout"
-        )
 
 
 def _norms(

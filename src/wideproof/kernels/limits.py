@@ -59,23 +59,34 @@ def limit_gram(
 ) -> Gram:
     """Return the infinite-width Gram matrix on `x`, or between `x` and `other`, for one output coordinate.
 
-    Output coordinates are independent and alike in the limit, so a network with several has this matrix once for
-    each. It is scaled to the network's own width: the parts of the hidden weights of the ReLU networks, whose entries
-    have variance $2/m$, grow like $m/2$. Recurrent networks have one row for each example and scored step. Arguments as
-    for `gram`.
+    In the limit the output coordinates are independent and identically distributed, so every coordinate of a network
+    with several outputs has this matrix. It is scaled to the network's own width: the parts of the hidden weights of
+    the ReLU networks, whose entries have variance $2/m$, grow like $m/2$. Recurrent networks have one row for each
+    example and scored time step.
 
     Parameters
     ----------
+    network
+        The network; its width sets the scale.
+    x
+        Inputs, with the examples along the first axis.
+    other
+        A second set of inputs, for the matrix between both.
     names
         The weights to sum over; by default the trained ones.
     by_weight
-        Also keep the part of every weight, in `blocks`.
+        Also return the part of each weight, in `blocks`.
     precision
         `"float64"`, `"float32"`, or `"tf32"` on an NVIDIA GPU.
     memory
-        Bytes of working memory besides the matrix.
+        Bytes of working memory besides the matrix; by default 2 GiB, or a quarter of a GPU's memory.
     on_device
-        Leave the matrix on the device.
+        Leave the matrix on the device, as a JAX array.
+
+    Returns
+    -------
+    Gram
+        The matrix, with a bound on its error.
 
     Examples
     --------
@@ -105,21 +116,30 @@ def nngp(
     memory: int | None = None,
     on_device: bool = False,
 ) -> Gram:
-    r"""Return the covariance of one output coordinate at the start, over the draw of an infinitely wide network.
+    r"""Return the covariance of one output coordinate over random initial weights, at infinite width.
 
-    With fixed balanced signs (Zou et al., Frei et al.) the mean of the features drops out:
-    $S^{(L)}_{ij} - b_i b_j$, on the diagonal $(1 - 1/\pi)\|x\|^2$.
+    With fixed balanced signs (Zou et al., Frei et al.) the mean of the features cancels: $S^{(L)}_{ij} - b_i b_j$, on
+    the diagonal $(1 - 1/\pi)\|x\|^2$.
 
     Parameters
     ----------
+    network
+        The network.
+    x
+        Inputs, with the examples along the first axis.
     other
-        A second set of inputs: the covariance between both.
+        A second set of inputs, for the covariance between both.
     precision
         `"float64"`, `"float32"`, or `"tf32"` on an NVIDIA GPU.
     memory
-        Bytes of working memory besides the matrix.
+        Bytes of working memory besides the matrix; by default 2 GiB, or a quarter of a GPU's memory.
     on_device
-        Leave the matrix on the device.
+        Leave the matrix on the device, as a JAX array.
+
+    Returns
+    -------
+    Gram
+        The covariance matrix, with a bound on its error.
 
     Examples
     --------
@@ -134,7 +154,19 @@ def nngp(
 
 
 class Pairs(NamedTuple):
-    """A kernel of pairs of examples, its state, the arrays of each side, and its error as a share of the largest."""
+    """A kernel of pairs of examples, and what it needs to compute any block of a matrix.
+
+    Attributes
+    ----------
+    kernel
+        Computes a block of the matrix from two sets of records.
+    state
+        Arrays that `kernel` needs for every block, such as tables of dual functions.
+    sides
+        The arrays of each side, with the examples along the first axis.
+    error
+        The error of an entry relative to the largest entry.
+    """
 
     kernel: Kernel
     state: PyTree[AnyArray]
@@ -151,18 +183,27 @@ def limit_pairs(
     precision: str = "float64",
     on_device: bool = False,
 ) -> Pairs:
-    """Return what makes any block of `limit_gram` (`covariance`: of `nngp`) between examples of the given sides.
-
-    With `on_device` the examples are prepared where JAX computes, and stay there.
+    """Return a kernel that computes any block of an infinite-width matrix between examples of the given sides.
 
     Parameters
     ----------
     network
         Its width sets the scale of ReLU networks.
+    *sides
+        Sets of inputs, each with the examples along the first axis.
     names
         The weights to sum over; by default the trained ones.
+    covariance
+        Compute the covariance of the outputs (`nngp`) instead of the Gram matrix (`limit_gram`).
     precision
         `"float64"` or `"float32"`.
+    on_device
+        Prepare the examples on the device, and leave them there.
+
+    Returns
+    -------
+    Pairs
+        The kernel, its state, the arrays of each side, and its relative error.
 
     Examples
     --------
@@ -371,7 +412,7 @@ class LayerKernel(Kernel[list[DualTable], LayerRecord]):
         def dual(which: int, h: int, p: AnyArray) -> Array:
             a, b = sides("variances", h)
             if forms is not None:
-                return forms[which](jnp.broadcast_to(a, p.shape), jnp.broadcast_to(b, p.shape), p)
+                return jnp.asarray(forms[which](jnp.broadcast_to(a, p.shape), jnp.broadcast_to(b, p.shape), p))
             scale = jnp.sqrt(a * b)
             rho = jnp.where(scale > 0, p / jnp.where(scale > 0, scale, 1), 0)
             phi, psi = (jnp.swapaxes(features[h], 0, 1) for features in (our_features, their_features))

@@ -28,14 +28,23 @@ def gram_vector(
 ) -> Float[Array, "N"]:
     r"""Return $G v = J (J^\top v)$ from one reverse-mode and one forward-mode pass.
 
-    `v` has one number for every row of the Gram matrix: by example first, then by output.
-
     Parameters
     ----------
+    network
+        The network.
+    params
+        Its weights, by name.
     x
         Inputs, one example in each row.
+    v
+        One number for each row of the Gram matrix, ordered by example first, then by output.
     names
         The weights to sum over; by default the trained ones.
+
+    Returns
+    -------
+    Array
+        $G v$, in the order of `v`.
 
     Examples
     --------
@@ -92,14 +101,27 @@ def largest_eigenvalue(
     r"""Estimate $\lambda_{\max}(D^{1/2} J J^\top D^{1/2})$ by power iteration, $D$ = diag(`weights`) or the identity.
 
     $J$ is the Jacobian of the scored outputs with respect to the trained weights; each iteration costs one
-    forward-mode and one reverse-mode pass. The estimate is a Rayleigh quotient, so never above the truth.
+    forward-mode and one reverse-mode pass. The estimate is a Rayleigh quotient, so it never exceeds the true value.
 
     Parameters
     ----------
+    network
+        The network.
+    params
+        Its weights, by name.
+    x
+        Inputs, one example in each row.
+    weights
+        The diagonal of $D$, one number for each scored output; by default the identity.
     iterations
-        How many products are taken.
+        Number of power iterations.
     seed
-        Of the first vector.
+        Seed of the first vector.
+
+    Returns
+    -------
+    float
+        The estimate, at most $\lambda_{\max}$ up to rounding.
 
     Examples
     --------

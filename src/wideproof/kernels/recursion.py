@@ -39,7 +39,8 @@ class Moments:
     r"""What depends on one example at a time: one entry for each layer, arrays `n x positions`.
 
     `variances`: of the pre-activations; `means`: $\mu = \mathbb{E}\sigma$; `offsets`: $b$, the mean of the features
-    that enter the layer. `last_variance` and `last_offset` belong to the features after the last layer.
+    that enter the layer. `last_variance` and `last_offset` belong to the features after the last layer, times the scale
+    of the outputs.
     """
 
     variances: list[Float[np.ndarray, "n positions"]]
@@ -61,7 +62,7 @@ def moments(limit: LayeredLimit, squares: np.ndarray) -> Moments:
         found.offsets.append(b)
         q = layer.skip * (q + 2 * layer.scale * b * mu) + layer.scale**2 * second
         b = layer.skip * b + layer.scale * mu
-    return Moments(found.variances, found.means, found.offsets, q, b)
+    return Moments(found.variances, found.means, found.offsets, limit.alpha**2 * q, limit.alpha * b)
 
 
 def pair_recursion(
@@ -73,6 +74,8 @@ def pair_recursion(
     cross: Callable[[int], AnyArray | float],
 ) -> dict[str, AnyArray | None]:
     r"""Return the Gram parts of `groups` of weights, and the covariance of the last features; `None` is zero.
+
+    All of it is multiplied by the square of the scale of the outputs.
 
     Parameters
     ----------
@@ -99,7 +102,7 @@ def pair_recursion(
     for key, names in groups:
         if key != COVARIANCE:
             out[key] = _plus(tangents[key], s if limit.output in names else None)
-    return out
+    return out if limit.alpha == 1 else {key: None if m is None else limit.alpha**2 * m for key, m in out.items()}
 
 
 def _hidden(limit: LayeredLimit) -> set[str]:
@@ -148,7 +151,7 @@ def window_sum(values: Values, window: int | None, xp: ModuleType) -> Values:
 def _along(activation: Activation, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r"""Return $\mathbb{E}[\sigma(u)^2]$ and $\mathbb{E}[\sigma(u)]$ for every variance in `a`."""
     distinct, back = np.unique(a, return_inverse=True)
-    if len(distinct) > 64:
+    if len(distinct) > 64 and duals.closed_form(activation) is None:
         # Many values: interpolate in log(r + 1/2), where both functions are as smooth as the activation.
         r = np.log(np.sqrt(distinct) + 0.5)
         for degree in (40, 80, 160):
@@ -159,7 +162,7 @@ def _along(activation: Activation, a: np.ndarray) -> tuple[np.ndarray, np.ndarra
             if all(np.abs(fit[-4:]).max() <= 1e-14 * np.abs(fit).max() for fit in fits):
                 where = (2 * r - r[0] - r[-1]) / (r[-1] - r[0])
                 second, mu = (chebyshev.chebval(where, fit) for fit in fits)
-                return second[back].reshape(a.shape), mu[back].reshape(a.shape)
+                return np.maximum(second, 0)[back].reshape(a.shape), mu[back].reshape(a.shape)
         raise InputError(
             f"the variances of {activation.name} reach from {distinct[0]:.3g} to {distinct[-1]:.3g}, too far for "
             "160 interpolation points: bring the inputs to comparable norms (prepare them with `unit`)"

@@ -142,6 +142,7 @@ class SequenceKernel(Kernel[Interpolant, Mapping[str, Array]]):
                 values = limit.output_scale * top["g"]
             else:
                 values = limit.factor * top[key] + (top["g"] if limit.output in names else 0)
+            values = values if limit.alpha == 1 else limit.alpha**2 * values
             scored = values[1:, 1:].transpose(2, 0, 3, 1)
             out[key] = scored.reshape(n * self.rows, m * self.rows)
         return out

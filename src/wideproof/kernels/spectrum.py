@@ -24,6 +24,7 @@ import scipy.linalg
 from jax.typing import ArrayLike
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from wideproof.cards import card, line
 from wideproof.errors import InputError
 from wideproof.kernels.cholesky import backward_error, factor
 from wideproof.kernels.culprits import Culprit, as_points, from_matrix, from_points, short
@@ -42,6 +43,13 @@ Product = Callable[[np.ndarray], np.ndarray]
 @dataclass(frozen=True)
 class Enclosed:
     """A number known to lie within `radius` of `value`.
+
+    Attributes
+    ----------
+    value
+        The estimate.
+    radius
+        How far the number can be from `value`; not negative.
 
     Examples
     --------
@@ -73,24 +81,24 @@ class Enclosed:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    r"""Eigenvalues of a Gram matrix, and what can be concluded from them.
+    r"""The eigenvalues of a Gram matrix, and what follows from them.
 
     Attributes
     ----------
     smallest, largest
         The extreme eigenvalues with their radii.
     method
-        `"dense"` or `"lanczos"`.
+        The solver: `"dense"` or `"lanczos"`.
     precision
-        The arithmetic the entries come from.
+        The arithmetic in which the entries were computed.
     eigenvalues
-        All of them, ascending, each within `smallest.radius`; `None` from Lanczos.
+        All eigenvalues in ascending order, each within `smallest.radius`; `None` with Lanczos.
     vectors
-        The eigenvectors in columns, if they were asked for.
+        The eigenvectors in columns; `None` unless asked for.
     culprits
-        Pairs of examples that explain an undecided smallest eigenvalue, the worst first.
+        Pairs of examples that explain why the sign of the smallest eigenvalue is undecided, the worst first.
     singular
-        Why the exact matrix is singular, whatever its rounding; empty if nothing says so.
+        Why the exact matrix is singular whatever its rounding; empty if no reason is known.
     """
 
     smallest: Enclosed
@@ -133,6 +141,16 @@ class Spectrum:
         r"""$2 / \lambda_{\max}$, by its upper end: gradient descent on $\tfrac12 \|e\|^2$ converges below it."""
         return 2 / self.largest.high if self.largest.high > 0 else math.inf
 
+    def _repr_html_(self) -> str:
+        facts = {
+            "verdict": self.verdict, "smallest eigenvalue": self.smallest, "largest eigenvalue": self.largest,
+            "condition number": self.condition, "rank": "not known" if self.rank is None else f"at least {self.rank}",
+            "steps converge below": f"{self.stable_step:.3g}", "computed by": f"{self.method}, {self.precision}",
+        }  # fmt: skip
+        facts |= {"explained by" if k == 0 else f"and by ({k + 1})": one for k, one in enumerate(self.culprits[:3])}
+        picture = "" if self.eigenvalues is None else line(self.eigenvalues[::-1], "eigenvalues, the largest first")
+        return card("Spectrum of a Gram matrix", facts, picture)
+
     @property
     def verdict(self) -> str:
         """What the smallest eigenvalue says, and what to do about it, in one sentence."""
@@ -169,20 +187,26 @@ def spectrum(
     points: ArrayLike | None = None,
     vectors: bool = False,
 ) -> Spectrum:
-    r"""Enclose the extreme eigenvalues of a Gram matrix; all of them with a dense solver.
+    r"""Enclose the extreme eigenvalues of a Gram matrix; with the dense solver, all eigenvalues.
 
     Parameters
     ----------
     gram
-        A symmetric matrix. Its `error` bounds the spectral norm of what is wrong with the entries.
+        A symmetric matrix. The `error` of a `Gram` bounds the error of its entries, in spectral norm.
     error
         Replaces that bound; 0 declares the entries exact.
     method
         `"dense"`, `"lanczos"`, or `"auto"`: dense up to 3000 rows, or if all eigenvectors are asked for.
     points
-        The inputs, one per example, in which to look for the cause of a singular matrix.
+        The inputs, one for each example. If given, equal or parallel inputs are named as the cause of a singular
+        matrix.
     vectors
-        Keep the eigenvectors.
+        Also return the eigenvectors.
+
+    Returns
+    -------
+    Spectrum
+        The extreme eigenvalues with radii, and the rest of the spectrum where it is known.
 
     Notes
     -----

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from jax.typing import ArrayLike
 
-from wideproof.deprecations import renamed
 from wideproof.errors import InputError
 from wideproof.kernels.dynamics import Prediction, predict
 from wideproof.kernels.gram_result import Gram
@@ -39,7 +38,6 @@ class Stochastic:
     moment: np.ndarray = field(repr=False)
 
 
-@renamed(step="step_size")
 def sgd(
     gram: ArrayLike | Gram,
     targets: ArrayLike,
@@ -51,28 +49,42 @@ def sgd(
     scale: float = 1.0,
     eigen: Spectrum | None = None,
 ) -> Stochastic:
-    r"""Return mean and variance of SGD whose batches are drawn as `wideproof.training` draws them.
+    r"""Return the mean and variance of SGD with a fixed Gram matrix, for batches drawn as in `wideproof.training`.
 
-    Every step takes a fresh uniform subset of B of the n examples, without replacement and independent of all others,
+    Every step draws a uniform subset of B of the n examples, without replacement and independent of the other steps,
     and scales its gradient to be unbiased: $e(k+1) = (I - \tfrac{\eta s n}{B} G P)\, e(k)$ with $P$ the projection to
     the batch. Two different examples are drawn together with probability $p_2 = \tfrac{B (B - 1)}{n (n - 1)}$, so
     $\mathbb{E}[P M P] = p_2 M + (\tfrac Bn - p_2)\, M \circ S$, where $S$ is 1 for outputs of the same example, and
 
     $$ M' = M - \eta s\, (G M + M G) + \big(\tfrac{\eta s n}{B}\big)^2 G\, \mathbb{E}[P M P]\, G $$
 
-    takes $M = \mathbb{E}\, e e^\top$ one step on, exactly. A step costs three products of $N \times N$ matrices.
-    Batches of all examples are gradient descent, and the variance is 0. The first axis of the targets counts examples.
+    is the exact value of $M = \mathbb{E}\, e e^\top$ one step later. A step costs three products of $N \times N$
+    matrices. If the batch holds all examples, this is gradient descent and the variance is 0. The first axis of the
+    targets counts examples.
 
     Parameters
     ----------
     gram
-        The Gram matrix, held fixed.
+        The $N \times N$ Gram matrix, held fixed during training.
+    targets
+        $y$, with the examples along the first axis.
     start
-        The outputs at step 0.
+        The outputs before the first step, in the shape of the targets, or one number for all.
+    step_size
+        Step size (learning rate) $\eta$.
+    batch
+        Batch size $B$, at most the number of examples.
+    steps
+        Number of steps.
     scale
-        $s$: 1 for the half sum, $1/n$ for the mean.
+        $s$ in $\tfrac s2 \|y - u\|^2$: 1 for the half sum, $1/n$ for the mean over n examples.
     eigen
-        All eigenvalues and vectors, where they are known: `spectrum(gram, vectors=True)`.
+        `spectrum(gram, vectors=True)`, if it is known.
+
+    Returns
+    -------
+    Stochastic
+        The expected loss and the variance after 0, 1, ..., `steps` steps.
 
     Examples
     --------

@@ -48,12 +48,16 @@ class Streamed(Generic[State, Record]):
 
     Attributes
     ----------
-    kernel, state
-        What makes a tile of two sets of records.
+    kernel
+        Computes a tile from two sets of records.
+    state
+        Arrays that `kernel` needs for every tile.
     records
-        Those of all examples, filled up to whole tiles, on every device.
-    n, tile
-        The number of examples, and of those in a tile.
+        The records of all examples, padded to whole tiles, on every device.
+    n
+        The number of examples.
+    tile
+        The number of examples in a tile.
     mesh
         The devices that share the rows of tiles.
     """
@@ -72,7 +76,20 @@ class Streamed(Generic[State, Record]):
 
     @double
     def product(self, vectors: np.ndarray, step: Callable[[float], None] | None = None) -> np.ndarray:
-        r"""Return $K v$ for the columns of `vectors`; `step` is told which share of it is done."""
+        r"""Return $K v$.
+
+        Parameters
+        ----------
+        vectors
+            $v$ in columns: one row for each example.
+        step
+            Callback; receives the share of the work that is done, between 0 and 1.
+
+        Returns
+        -------
+        array
+            $K v$, in the shape of `vectors`.
+        """
         count = self.mesh.size
         dtype = self.kernel.dtype(self.records)
         padded = np.zeros((self.tiles * self.tile, vectors.shape[1]), dtype)
@@ -91,39 +108,108 @@ class Streamed(Generic[State, Record]):
 
     @double
     def columns(self, which: np.ndarray) -> Columns[State, Record]:
-        """Return the columns of some examples, known by their products too."""
+        """Return some columns of the matrix, which are not computed before they are needed.
+
+        Parameters
+        ----------
+        which
+            The indices of the examples whose columns are meant.
+
+        Returns
+        -------
+        Columns[State, Record]
+            The columns, known by their products with vectors.
+        """
         return Columns(self, _take(self.records, self.everywhere(which)))
 
     def everywhere(self, tree: PyTree[AnyArray]) -> PyTree[Array]:
-        """Return arrays on every device."""
+        """Copy arrays to every device.
+
+        Parameters
+        ----------
+        tree
+            A pytree of arrays.
+
+        Returns
+        -------
+        PyTree[Array]
+            The same pytree on the devices of `mesh`.
+        """
         return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec()))
 
 
 @dataclass(frozen=True, eq=False)
 class Columns(Generic[State, Record]):
-    """Some columns $C$ of the kernel matrix: products with them, tile by tile, and $C^T D C$."""
+    """Some columns $C$ of the kernel matrix: products with them, tile by tile, and $C^T D C$.
+
+    Attributes
+    ----------
+    matrix
+        The kernel matrix whose columns these are.
+    chosen
+        The records of the chosen examples, on every device.
+    """
 
     matrix: Streamed[State, Record]
     chosen: Record
 
     @double
     def times(self, vectors: AnyArray) -> Array:
-        """Return $C z$, where JAX computes."""
+        """Return $C z$, computed on the device.
+
+        Parameters
+        ----------
+        vectors
+            $z$, one row for each chosen example.
+
+        Returns
+        -------
+        Array
+            $C z$, one row for each example.
+        """
         return self._over_tiles(_times, vectors)
 
     @double
     def transposed_times(self, vectors: AnyArray) -> Array:
-        """Return the product of the transpose with `vectors`, n of them, where JAX computes."""
+        r"""Return $C^\top v$, computed on the device.
+
+        Parameters
+        ----------
+        vectors
+            $v$, one row for each of the `n` examples.
+
+        Returns
+        -------
+        Array
+            $C^\top v$, one row for each chosen example.
+        """
         return self._over_tiles(_transposed_times, vectors)
 
     @double
     def weighted_square(self, weight: np.ndarray) -> Array:
-        r"""Return $C^\top D C$ for the diagonal matrix of the weights."""
+        r"""Return $C^\top D C$ for the diagonal matrix of the weights.
+
+        Parameters
+        ----------
+        weight
+            The diagonal of $D$: one number for each of the `n` examples.
+
+        Returns
+        -------
+        Array
+            $C^\top D C$, a square matrix with one row for each chosen example.
+        """
         return self._over_tiles(_weighted_square, weight[:, None])
 
     @double
     def corner(self) -> Array:
-        """Return the matrix of the chosen examples with themselves."""
+        """Return the kernel matrix of the chosen examples alone.
+
+        Returns
+        -------
+        Array
+            A square matrix with one row for each chosen example.
+        """
         with jax.default_matmul_precision("highest"):
             return _corner(self.matrix.kernel, self.matrix.state, self.chosen)
 
@@ -138,9 +224,23 @@ class Columns(Generic[State, Record]):
 def stream(
     kernel: Kernel[State, Record], state: State, x: Examples, memory: int | None = None
 ) -> Streamed[State, Record]:
-    """Return the kernel matrix of the examples `x` as its products.
+    """Return the kernel matrix of the examples `x`, known by its products with vectors and never stored whole.
 
-    `memory` bounds, in bytes, the records and a tile on each device.
+    Parameters
+    ----------
+    kernel
+        Computes a tile, such as `limit_pairs(...).kernel`.
+    state
+        Arrays that `kernel` needs for every tile.
+    x
+        The examples.
+    memory
+        Bytes for the records and one tile on each device; by default 2 GiB, or a quarter of a GPU's memory.
+
+    Returns
+    -------
+    Streamed[State, Record]
+        The matrix; `product` multiplies it by vectors.
 
     Examples
     --------
@@ -169,7 +269,25 @@ def stream(
 def product_between(
     kernel: Kernel[State, Record], state: State, x: Examples, other: Examples, vectors: np.ndarray
 ) -> np.ndarray:
-    """Return the kernel matrix between `x` and `other` times `vectors`, one for each of `other`, tile by tile.
+    """Return the kernel matrix between `x` and `other` times `vectors`, computed tile by tile.
+
+    Parameters
+    ----------
+    kernel
+        Computes a tile, such as `limit_pairs(...).kernel`.
+    state
+        Arrays that `kernel` needs for every tile.
+    x
+        The examples of the rows.
+    other
+        The examples of the columns.
+    vectors
+        One row for each example of `other`.
+
+    Returns
+    -------
+    array
+        One row for each example of `x`.
 
     Examples
     --------
