@@ -2,12 +2,14 @@
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from scipy.special import expit, log_ndtr
 
 from wideproof.errors import InputError
-from wideproof.training.losses import LOSSES, MarginLoss, canonical, get_loss, power_hinge
+from wideproof.training import Objective
+from wideproof.training.losses import CROSS_ENTROPY, LOSSES, CrossEntropy, MarginLoss, canonical, get_loss, power_hinge
 
 MARGIN = [loss for loss in LOSSES.values() if isinstance(loss, MarginLoss)]
 MARGIN += [power_hinge(1.5), power_hinge(2.0), power_hinge(3.0), canonical(0.25), canonical(0.5), canonical(0.75)]
@@ -125,6 +127,13 @@ def test_stable_far_out():
     ("name", "message"),
     [
         ("logistik", "no loss 'logistik': choose one of squared, logistic"),
+        (
+            "softmax",
+            "no loss 'softmax': use 'cross_entropy', softmax cross-entropy over all classes; 'logistic' is the same",
+        ),
+        ("Cross-Entropy", "use 'cross_entropy'"),
+        ("BCEWithLogits", r"use 'logistic', .* cross-entropy for two classes and one output"),
+        ("mse", "use 'squared', half the sum of squares"),
         ("canonical(2)", "0 < p <= 1, got 2"),
         ("canonical(x)", "takes a number in parentheses, got 'x'"),
         ("power_hinge(1)", "q > 1, got 1"),
@@ -133,3 +142,68 @@ def test_stable_far_out():
 def test_bad_names(name, message):
     with pytest.raises(InputError, match=message):
         get_loss(name)
+
+
+class TestCrossEntropy:
+    RNG = np.random.default_rng(7)
+    OUTPUTS, LABELS = RNG.normal(size=(40, 5)) * 4, RNG.integers(0, 5, 40)
+    SIGNS = np.where(LABELS[:, None] == np.arange(5), 1.0, -1.0)
+
+    @pytest.mark.parametrize("smoothing", [0.0, 0.3])
+    def test_against_long_precision(self, smoothing):
+        loss = CrossEntropy(smoothing)
+        outputs = np.vstack(
+            [self.OUTPUTS, [[0, 0, 0, 0, 0], [800, 0, 0, 0, -800], [60, 1, 2, 3, 4], [0, 0, 60, 60, 0]]]
+        )
+        labels = np.append(self.LABELS, [0, 0, 0, 2])
+        signs = np.where(labels[:, None] == np.arange(5), 1.0, -1.0)
+        f, y = jnp.asarray(outputs, float), jnp.asarray(signs)
+        value, slope = loss.value(f, y), loss.derivative(f, y)
+        with mpmath.workdps(800):
+            for i, (row, own) in enumerate(zip(outputs, labels, strict=True)):
+                e = [mpmath.exp(mpmath.mpf(v)) for v in row]
+                q = [(1 - smoothing) * (c == own) + mpmath.mpf(smoothing) / 5 for c in range(5)]
+                p = [v / sum(e) for v in e]
+                true = -sum(a * mpmath.log(b) for a, b in zip(q, p, strict=True) if a)
+                assert float(value[i]) == pytest.approx(float(true), rel=1e-14, abs=1e-300)
+                for c in range(5):
+                    off = 1e-13 * abs(float(p[c] - q[c])) + (2e-16 if smoothing else 1e-300)
+                    assert abs(float(slope[i, c]) - float(p[c] - q[c])) <= off
+
+    def test_derivative_is_that_of_the_value(self):
+        loss = CrossEntropy(0.2)
+        slopes = jax.grad(lambda f: loss.value(f, jnp.asarray(self.SIGNS)).sum())(jnp.asarray(self.OUTPUTS))
+        np.testing.assert_allclose(
+            loss.derivative(jnp.asarray(self.OUTPUTS), jnp.asarray(self.SIGNS)), slopes, rtol=1e-12, atol=1e-15
+        )
+
+    def test_one_output_is_the_logistic_loss(self):
+        y, f = jnp.asarray(self.SIGNS[:, 0]), jnp.asarray(self.OUTPUTS[:, 0])
+        logistic = get_loss("logistic")
+        assert isinstance(logistic, MarginLoss)
+        for shape in ((-1,), (-1, 1)):
+            np.testing.assert_allclose(
+                np.ravel(CROSS_ENTROPY.value(f.reshape(shape), y.reshape(shape))), logistic.value(y * f), rtol=1e-14
+            )
+            slope = CROSS_ENTROPY.derivative(f.reshape(shape), y.reshape(shape))
+            np.testing.assert_allclose(np.ravel(slope), y * logistic.derivative(y * f), rtol=1e-14)
+
+    def test_signs_and_shares_are_the_same_labels(self):
+        f, signs = jnp.asarray(self.OUTPUTS), jnp.asarray(self.SIGNS)
+        assert (CROSS_ENTROPY.value(f, signs) == CROSS_ENTROPY.value(f, jnp.maximum(signs, 0))).all()
+
+    def test_its_bend_is_sharp(self):
+        """A half for two equal classes, a quarter for one output, and no direction in which it is more."""
+
+        def hessian(f, y):
+            return np.asarray(
+                jax.hessian(lambda f: CROSS_ENTROPY.value(f[None], jnp.asarray(y)[None])[0])(jnp.asarray(f))
+            )
+
+        two = np.array([1.0, -1.0])
+        assert np.linalg.norm(hessian(np.zeros(2), two), 2) == pytest.approx(CROSS_ENTROPY.smoothness)
+        assert hessian(np.zeros(1), np.ones(1))[0, 0] == pytest.approx(
+            Objective(CROSS_ENTROPY, "mean").curvature(1, True)
+        )
+        for row, signs in zip(self.OUTPUTS / 4, self.SIGNS, strict=True):
+            assert np.linalg.norm(hessian(row, signs), 2) <= 0.5

@@ -33,6 +33,7 @@ class Step(NamedTuple):
     moved: dict[str, Array] | None
     step_size: Array
     loss: float | None
+    weights: Array | None = None
 
 
 def affordable(network: Network, n: int) -> bool:
@@ -45,7 +46,16 @@ def family(network: Network, recipe: Recipe, n: int) -> tuple[Any, ...]:
     activation = getattr(network, "activation", None)
     widest = max(max(law.shape) for law in network.laws().values())
     value = None if activation is None else activation.value
-    kind = (recipe.loss, recipe.reduction, recipe.batch is None, recipe.optimizer, recipe.precision)
+    kind = (
+        recipe.loss,
+        recipe.label_smoothing,
+        recipe.reduction,
+        recipe.batch is None,
+        recipe.shuffle,
+        recipe.optimizer,
+        recipe.decay > 0,
+        recipe.precision,
+    )
     return (network.name, activation, value, *kind, (n * widest).bit_length() // 2)
 
 
@@ -62,27 +72,36 @@ def require_agreement(network: Network, recipe: Recipe, step: Step) -> None:
     which a ReLU within rounding of its kink may be on or off.
     """
     loss, slopes, size, moves, scales = machine.in_numpy(
-        lambda *arrays: _reference(network, recipe, *arrays), step.fixed, step.trained, step.x, step.targets
-    )
+        lambda *arrays: _reference(network, recipe, *arrays),
+        step.fixed, step.trained, step.x, step.targets, step.weights,
+    )  # fmt: skip
     shapes = [law.shape for law in network.laws().values()]
     within = machine.tolerance(step.x.dtype, 64 * (64 + max(max(shape) for shape in shapes)))
     what, activation = f"a training step of {network.name}", getattr(network, "activation", None)
     functions = () if activation is None else (activation,)
+    largest = 1.0 if step.weights is None else float(np.asarray(step.weights).max())
     if step.loss is not None:
         delta = within * size
-        off = delta * slopes + len(step.x) * delta**2 + within * abs(loss)
+        off = delta * slopes + len(step.x) * largest * delta**2 + within * abs(loss)
         machine.require_agreement(f"the loss in {what}", step.loss, loss, float(off), functions)
     if step.moved is None or recipe.batch is not None or recipe.optimizer != "plain" or step.x.dtype != np.float64:
         return
-    rate = float(step.step_size)
+    rate, decay = float(step.step_size), recipe.decay
     for name, weight in step.moved.items():
         before = np.asarray(step.trained[name])
-        off = within * rate * scales[name].max() + 1e-15 * np.abs(before).max()
-        machine.require_agreement(f"{name} after {what}", weight, before - rate * moves[name], float(off), functions)
+        off = within * rate * scales[name].max() + 1e-15 * (1 + rate * decay) * np.abs(before).max()
+        expected = before - rate * (moves[name] + decay * before)
+        machine.require_agreement(f"{name} after {what}", weight, expected, float(off), functions)
 
 
 def _reference(
-    network: Network, recipe: Recipe, fixed: dict[str, Array], trained: dict[str, Array], x: Array, targets: Array
+    network: Network,
+    recipe: Recipe,
+    fixed: dict[str, Array],
+    trained: dict[str, Array],
+    x: Array,
+    targets: Array,
+    weights: Array | None,
 ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Array]]:
     """Return loss, sum of the slopes' sizes, size of the outputs, gradients, and sums of absolute values in them."""
     params = {**fixed, **trained}
@@ -94,9 +113,10 @@ def _reference(
     outputs, score = jax.vjp(scored, line.outputs)
     goal = network.scored(targets)
     objective = recipe.objective
-    slope = objective.cotangent(outputs, goal)
+    slope = objective.cotangent(outputs, goal, weights)
     size = jnp.abs(outputs).max() + jnp.abs(goal).max()
-    share = size / (len(x) if objective.reduction == "mean" else 1)
+    heaviest = 1.0 if weights is None else jnp.abs(weights).max()
+    share = heaviest * size / (len(x) if objective.reduction == "mean" else 1)
     cotangents, large = (
         line.pullback(score(jnp.broadcast_to(c, outputs.shape))[0]) for c in (slope, jnp.abs(slope).max() + share)
     )
@@ -107,7 +127,7 @@ def _reference(
         )
         for name in trained
     }
-    return objective.value(outputs, goal), jnp.abs(slope).sum(), size, moves, scales
+    return objective.value(outputs, goal, weights), jnp.abs(slope).sum(), size, moves, scales
 
 
 def _places(network: Network) -> int:

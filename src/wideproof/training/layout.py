@@ -44,9 +44,20 @@ def arrays(runs: list[Run], batched: bool) -> tuple[Problem, Carry]:
     shapes = jax.eval_shape(lambda t: start(lead.recipe, t, jnp.ones((), precision)), trained)
     optimizer = jax.tree.unflatten(jax.tree.structure(shapes.optimizer), leaves)
     x, targets = (np.asarray(a, precision) for a in (lead.data.x, lead.data.y))
+    weights = lead.recipe.weights(lead.data)
+    weights = None if weights is None else weights.astype(precision)
+    factors = padded(lead.recipe.factors, precision)
     # Copies that nobody else has: the loop takes the carry over. `jnp.array` would compile a program for each shape.
     carry = jax.tree.map(np.array, Carry(step, trained, optimizer, ceiling, status))  # pyright: ignore[reportArgumentType]
-    return jax.device_put((Problem(x, targets, fixed, step_size, seed), carry))  # pyright: ignore[reportArgumentType]
+    return jax.device_put((Problem(x, targets, fixed, step_size, seed, weights, factors), carry))  # pyright: ignore[reportArgumentType]
+
+
+def padded(factors: np.ndarray | None, precision: np.dtype) -> np.ndarray | None:
+    """Return the factors with the last one repeated to a power of two: a program is compiled for each length."""
+    if factors is None:
+        return None
+    more = (1 << (len(factors) - 1).bit_length()) - len(factors)
+    return np.pad(factors, (0, more), mode="edge").astype(precision)
 
 
 def arrays_of_one(carry: Carry, problem: Problem, batched: bool) -> tuple[Carry, Problem]:
@@ -54,8 +65,9 @@ def arrays_of_one(carry: Carry, problem: Problem, batched: bool) -> tuple[Carry,
     if not batched:
         return carry, problem
     single = lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)  # noqa: E731
-    own = problem._replace(x=None, targets=None)  # pyright: ignore[reportArgumentType]
-    return jax.tree.map(single, carry), jax.tree.map(single, own)._replace(x=problem.x, targets=problem.targets)
+    shared = {key: getattr(problem, key) for key in ("x", "targets", "weights", "factors")}
+    own = problem._replace(**dict.fromkeys(shared))
+    return jax.tree.map(single, carry), jax.tree.map(single, own)._replace(**shared)
 
 
 def _lane(tree: Any, i: int | None) -> Any:

@@ -20,10 +20,11 @@ from jaxtyping import Array, Float, Int
 
 from wideproof import machine
 from wideproof.networks import Network, gradient, linearize
-from wideproof.training import agreement
+from wideproof.training import agreement, gauss_newton
 from wideproof.training.objective import Task, training_error
 from wideproof.training.recipe import Recipe
 from wideproof.training.recording import Info, Measure, Records, State, empty, observe, read, scheduled, write
+from wideproof.training.schedules import epoch_batch
 
 _MINIBATCHES = 2**31 - 1  # folded into the seed's key; parameters use small numbers
 
@@ -56,6 +57,14 @@ class Problem(NamedTuple):
     fixed: dict[str, Array]
     step_size: Float[Array, ""]
     seed: Int[Array, ""]
+    weights: Array | None = None
+    factors: Array | None = None
+
+    def rate(self, step: Array) -> Array:
+        """Return the step size of a step."""
+        if self.factors is None:
+            return self.step_size
+        return self.step_size * self.factors[jnp.minimum(step, len(self.factors) - 1)]
 
 
 class Limits(NamedTuple):
@@ -82,12 +91,23 @@ def start(recipe: Recipe, trained: dict[str, Array], step_size: Array) -> Carry:
 
 
 def minibatch(key: Array, step: Array, n: int, batch: int) -> Int[Array, " b"]:
-    """Return a uniform random subset of `batch` of `n` examples, without replacement, fresh at each step.
+    """Draw a uniform random subset of the examples without replacement, a new one for each step.
 
     Parameters
     ----------
     key
         A JAX random key; the step is folded into it.
+    step
+        Number of the step.
+    n
+        Number of examples.
+    batch
+        Batch size.
+
+    Returns
+    -------
+    Array
+        The positions of the drawn examples.
     """
     key = jax.random.fold_in(jax.random.fold_in(key, _MINIBATCHES), step)
     if batch == 1:
@@ -101,6 +121,8 @@ def static_part(recipe: Recipe, n: int) -> Recipe:
     return Recipe(
         loss=recipe.loss, reduction=recipe.reduction, step_size=1.0, steps=0, batch=batch,
         stop_at_zero_error=recipe.stop_at_zero_error, optimizer=recipe.optimizer, precision=recipe.precision,
+        label_smoothing=recipe.label_smoothing, shuffle=recipe.shuffle and batch is not None,
+        momentum=recipe.momentum, weight_decay=recipe.weight_decay, damping=recipe.damping,
         record_every=min(recipe.record_every, 2),
     )  # fmt: skip
 
@@ -137,7 +159,9 @@ def compiled(
             return compare(carry, problem, limits)
 
         if not machine.traced(carry, problem):
-            machine.trusted((*agreement.family(network, recipe, len(problem.x)), batched), check)
+            given = problem.weights is None, problem.factors is None
+            kind = (*agreement.family(network, recipe, len(problem.x)), *given, batched)
+            machine.trusted(kind, check)
         return program(carry, problem, limits)
 
     def compare(carry: Carry, problem: Problem, limits: Limits) -> bool:
@@ -147,16 +171,15 @@ def compiled(
         after, records = program(copied, problem, limits._replace(chunk_end=end))
         own = problem
         if batched:
-            fixed, step_size, seed = jax.tree.map(lambda leaf: leaf[0], problem[2:])
-            own, after = (
-                Problem(problem.x, problem.targets, fixed, step_size, seed),
-                jax.tree.map(lambda a: a[0], after),
-            )
+            fixed, step_size, seed = jax.tree.map(lambda leaf: leaf[0], problem[2:5])
+            own = Problem(problem.x, problem.targets, fixed, step_size, seed, problem.weights, problem.factors)
+            after = jax.tree.map(lambda a: a[0], after)
         shapes = record_shapes(network, recipe, task, dict(measures), first, own)
         steps, seen = read(records, shapes, 0 if batched else None)
         moved = after.trained if int(after.step) > int(first.step) else None
         loss = float(seen["loss"][0]) if len(steps) else None
-        step = agreement.Step(own.x, own.targets, own.fixed, first.trained, moved, own.step_size, loss)
+        rate = own.rate(first.step)
+        step = agreement.Step(own.x, own.targets, own.fixed, first.trained, moved, rate, loss, own.weights)
         agreement.require_agreement(network, recipe, step)
         return moved is not None or loss is not None
 
@@ -172,7 +195,7 @@ def record_shapes(
         params = {**problem.fixed, **carry.trained}
         outputs = network.scored(network.forward(network.linear(params), problem.x).outputs)
         targets = network.scored(problem.targets)
-        loss = recipe.objective.value(outputs, targets)
+        loss = recipe.objective.value(outputs, targets, problem.weights)
         info = Info(loss, training_error(outputs, targets, task), outputs, carry.trained)
         return observe(measures, State(carry.step, params), info)
 
@@ -189,30 +212,45 @@ def _chunk(
         return network.scored(outputs)
 
     def batch_gradient(
-        params: dict[str, Array], x: Array, targets: Array, scale: float
+        params: dict[str, Array], x: Array, targets: Array, weights: Array | None, scale: float
     ) -> tuple[Array, dict[str, Array]]:
         line = linearize(network, params, x)
         outputs, score = jax.vjp(scored, line.outputs)
-        slope = objective.cotangent(outputs, network.scored(targets))
+        slope = objective.cotangent(outputs, network.scored(targets), weights)
         return outputs, gradient(network, params, line, score(scale * slope if scale != 1 else slope)[0])
+
+    def draw(problem: Problem, step: Array, n: int, batch: int) -> tuple[Array, Array | None]:
+        """Return the rows of a batch and, where some do not count, factors with which it has the mean of the others."""
+        key = jax.random.key(problem.seed)
+        if not recipe.shuffle:
+            return minibatch(key, step, n, batch), None
+        chosen, counts = epoch_batch(key, step, n, batch)
+        if n % batch == 0:
+            return chosen, None
+        inside = counts.astype(problem.x.dtype)
+        return chosen, inside * (batch / jnp.sum(inside))
 
     def evaluate(carry: Carry, problem: Problem, due: Array) -> Info:
         """One gradient; with minibatches the outputs on the whole data set only where they are `due`."""
         params = {**problem.fixed, **carry.trained}
         if recipe.batch is None:
-            outputs, grad = batch_gradient(params, problem.x, problem.targets, 1.0)
+            outputs, grad = batch_gradient(params, problem.x, problem.targets, problem.weights, 1.0)
         else:
             n = problem.x.shape[0]
-            chosen = minibatch(jax.random.key(problem.seed), carry.step, n, recipe.batch)
+            chosen, shares = draw(problem, carry.step, n, recipe.batch)
             scale = objective.batch_scale(n, recipe.batch)
-            small, grad = batch_gradient(params, problem.x[chosen], problem.targets[chosen], scale)
+            weights = None if problem.weights is None else problem.weights[chosen]
+            if shares is not None:
+                weights = shares if weights is None else shares * weights
+            small, grad = batch_gradient(params, problem.x[chosen], problem.targets[chosen], weights, scale)
             outputs = lax.cond(
                 due,
                 lambda: network.scored(network.forward(network.linear(params), problem.x).outputs),
                 lambda: jnp.zeros((n, *small.shape[1:]), small.dtype),
             )
         targets = network.scored(problem.targets)
-        return Info(objective.value(outputs, targets), training_error(outputs, targets, task), outputs, grad)
+        loss = objective.value(outputs, targets, problem.weights)
+        return Info(loss, training_error(outputs, targets, task), outputs, grad)
 
     def judge(carry: Carry, info: Info, limits: Limits, known: Array, last: Array) -> tuple[Array, Array]:
         """Return the status after this evaluation, and the loss that counts as divergence."""
@@ -236,6 +274,15 @@ def _chunk(
         nothing = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in shapes.items()}
         return lax.cond(wanted, lambda: observe(measures, state, info), lambda: nothing)
 
+    def downhill(carry: Carry, info: Info, problem: Problem) -> dict[str, Array]:
+        """Return what the optimizer takes for the gradient."""
+        if recipe.optimizer != "gauss-newton":
+            return info.grad
+        params = {**problem.fixed, **carry.trained}
+        return gauss_newton.direction(
+            network, params, problem.x, problem.targets, problem.weights, objective, recipe.damping
+        )
+
     def body(problem: Problem, limits: Limits, carry: Carry, records: Records) -> tuple[Carry, Records]:
         k = carry.step
         due = jnp.ones((), bool) if every_step else scheduled(k, limits.unit, recipe.record_every == 0)
@@ -246,8 +293,8 @@ def _chunk(
         done = status != int(Status.RUNNING)
         records = write(records, k, due | done, look(carry, info, due | done, problem))
 
-        transformation = recipe.transformation(problem.step_size)
-        updates, optimizer = transformation.update(info.grad, carry.optimizer, carry.trained)
+        transformation = recipe.transformation(problem.rate(k))
+        updates, optimizer = transformation.update(downhill(carry, info, problem), carry.optimizer, carry.trained)
         moved = optax.apply_updates(carry.trained, updates)
         trained, optimizer = jax.tree.map(
             lambda new, old: jnp.where(done, old, new), (moved, optimizer), (carry.trained, carry.optimizer)

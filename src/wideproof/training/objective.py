@@ -5,6 +5,8 @@ r"""What is minimized: a loss of the outputs, summed or averaged as the paper ha
 | Du et al. 2019     | $\tfrac12 \sum_i (f(x_i) - y_i)^2$                         | `Objective(SQUARED, "half_sum")`   |
 | Allen-Zhu et al.   | $\tfrac12 \sum_i \sum_{\ell \ge 2} \|B h_{i,\ell} - y^*\|^2$ | `Objective(SQUARED, "half_sum")` |
 | Zou, Frei et al.   | $\tfrac1n \sum_i \ell(y_i f(x_i))$                         | `Objective(LOGISTIC, "mean")`      |
+
+With weights $w_i$ of the examples (`Recipe.weights`) each term is multiplied by its own.
 """
 
 from __future__ import annotations
@@ -16,17 +18,24 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from wideproof.errors import InputError
-from wideproof.training.losses import Loss, SquaredLoss
+from wideproof.training.losses import CrossEntropy, Loss, SquaredLoss
 
 Task = Literal["binary", "multiclass", "regression"]
 
 
 @dataclass(frozen=True)
 class Objective:
-    r"""A loss with its normalization: `half_sum` (squared loss only) or `mean`.
+    r"""A loss with its normalization over the data.
 
-    The mean of the squared loss is $\tfrac1{2n} \sum_i (f(x_i) - y_i)^2$, so a step size for the mean is $n$ times one
-    for the half sum.
+    The mean of the squared loss is $\tfrac1{2n} \sum_i (f(x_i) - y_i)^2$, so a step size for the mean is $n$ times the
+    step size for the half sum.
+
+    Attributes
+    ----------
+    loss
+        The loss of one example.
+    reduction
+        `"half_sum"` (squared loss only) or `"mean"`.
 
     Examples
     --------
@@ -43,44 +52,124 @@ class Objective:
         if self.reduction == "half_sum" and not isinstance(self.loss, SquaredLoss):
             raise InputError(f"half_sum goes with the squared loss; {self.loss.name} is averaged: use 'mean'")
 
-    def value(self, outputs: Float[Array, "n *k"], targets: Float[Array, "n *k"]) -> Float[Array, ""]:
-        """Return the objective."""
+    def value(
+        self, outputs: Float[Array, "n *k"], targets: Float[Array, "n *k"], weights: Float[Array, " n"] | None = None
+    ) -> Float[Array, ""]:
+        """Return the objective; `weights` multiply the terms of the examples.
+
+        Parameters
+        ----------
+        outputs
+            Outputs, one row for each example.
+        targets
+            Targets in the same shape.
+        weights
+            One factor for each example; by default 1.
+
+        Returns
+        -------
+        Array
+            The objective, a scalar.
+        """
         if isinstance(self.loss, SquaredLoss):
-            total = 0.5 * jnp.sum(jnp.square(outputs - targets))
+            terms = jnp.square(outputs - targets)
+        elif isinstance(self.loss, CrossEntropy):
+            terms = self.loss.value(outputs, targets)
         else:
-            total = jnp.sum(self.loss.value(targets * outputs))
+            terms = self.loss.value(targets * outputs)
+        total = jnp.sum(_weighted(terms, weights))
+        total = 0.5 * total if isinstance(self.loss, SquaredLoss) else total
         return total / outputs.shape[0] if self.reduction == "mean" else total
 
-    def cotangent(self, outputs: Float[Array, "n *k"], targets: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
-        """Return the derivative of the objective with respect to the outputs."""
+    def cotangent(
+        self, outputs: Float[Array, "n *k"], targets: Float[Array, "n *k"], weights: Float[Array, " n"] | None = None
+    ) -> Float[Array, "n *k"]:
+        """Return the derivative of the objective with respect to the outputs.
+
+        Parameters
+        ----------
+        outputs
+            Outputs, one row for each example.
+        targets
+            Targets in the same shape.
+        weights
+            One factor for each example; by default 1.
+
+        Returns
+        -------
+        Array
+            The derivative, in the shape of the outputs.
+        """
         if isinstance(self.loss, SquaredLoss):
             slope = outputs - targets
+        elif isinstance(self.loss, CrossEntropy):
+            slope = self.loss.derivative(outputs, targets)
         else:
             slope = targets * self.loss.derivative(targets * outputs)
+        slope = _weighted(slope, weights)
         return slope / outputs.shape[0] if self.reduction == "mean" else slope
 
     def batch_scale(self, n: int, batch: int) -> float:
-        """Return the factor that makes a batch's objective an unbiased estimate of the whole one's."""
+        """Return the factor that makes the objective of a batch an unbiased estimate of the whole objective.
+
+        Parameters
+        ----------
+        n
+            Number of examples.
+        batch
+            Batch size.
+
+        Returns
+        -------
+        float
+            The factor.
+        """
         return n / batch if self.reduction == "half_sum" else 1.0
 
-    def curvature(self, n: int) -> float | None:
-        """Return the bound on the second derivative in each output, or `None` where there is none."""
-        if self.loss.smoothness is None:
+    def curvature(self, n: int, single: bool = False) -> float | None:
+        """Return a bound on the second derivative with respect to the outputs of an example.
+
+        Parameters
+        ----------
+        n
+            Number of examples.
+        single
+            Whether every example has one output, which halves the curvature of cross-entropy.
+
+        Returns
+        -------
+        float | None
+            The bound; `None` if there is none.
+        """
+        bend = self.loss.smoothness
+        if bend is None:
             return None
-        return self.loss.smoothness / n if self.reduction == "mean" else self.loss.smoothness
+        bend = bend / 2 if single and isinstance(self.loss, CrossEntropy) else bend
+        return bend / n if self.reduction == "mean" else bend
+
+
+def _weighted(terms: Float[Array, "n *k"], weights: Float[Array, " n"] | None) -> Float[Array, "n *k"]:
+    return terms if weights is None else weights.reshape(-1, *[1] * (terms.ndim - 1)) * terms
 
 
 def training_error(outputs: Float[Array, "n *k"], targets: Float[Array, "n *k"], task: Task) -> Float[Array, ""]:
     r"""Return the fraction of examples on the wrong side: $y f \le 0$, or another class scores as high.
 
-    It is NaN for regression. For sequences an example counts as wrong if any scored step is.
+    It is NaN for regression. A sequence counts as wrong if any scored step is wrong.
 
     Parameters
     ----------
-    outputs, targets
-        Arrays of one shape, examples along the first axis.
+    outputs
+        Outputs, with the examples along the first axis.
+    targets
+        Targets in the same shape.
     task
         `"binary"`, `"multiclass"` or `"regression"`.
+
+    Returns
+    -------
+    Array
+        The fraction.
 
     Examples
     --------

@@ -23,16 +23,36 @@ _SCALARS = ""  # the buffer that holds all floating-point scalars of a step in o
 
 
 class State(NamedTuple):
-    """What a step needs of the past."""
+    """The state of training before a step.
+
+    Attributes
+    ----------
+    step
+        Number of steps taken so far.
+    params
+        Weights by name.
+    """
 
     step: Int[Array, ""]
     params: dict[str, Array]
 
 
 class Info(NamedTuple):
-    """What a step computed on its way: free to record, never carried over.
+    """What a step has computed, for functions that record.
 
-    With minibatches `loss`, `error` and `outputs` are those of the whole data set, `grad` is the batch's.
+    With minibatches, `loss`, `error` and `outputs` are those of the whole data set, and `grad` is the gradient of the
+    batch.
+
+    Parameters
+    ----------
+    loss
+        The loss before the step.
+    error
+        The training error before the step.
+    outputs : Array
+        The outputs of all examples.
+    grad
+        The gradient of each trained weight.
     """
 
     loss: Float[Array, ""]

@@ -39,22 +39,34 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a training run produced.
+    """The result of a training run.
 
     Attributes
     ----------
-    status
-        Why it stopped; `Status.RUNNING` means that it was interrupted and can be resumed.
-    step
-        How many updates were made.
+    network
+        The network.
+    recipe
+        The settings of the run.
+    data
+        The prepared data.
     step_size
-        The number that the rule came to.
-    initial, params
-        All weights at the start and at the end.
-    steps, records
-        The recorded steps, and for each name an array with one row per recorded step.
+        The step size (learning rate) that the recipe's rule gave.
+    status
+        Why it stopped; `Status.RUNNING` if it was interrupted and can be resumed.
+    step
+        Number of steps that were taken.
+    initial
+        All weights before the first step, by name.
+    params
+        All weights after the last step, by name.
+    steps
+        The recorded steps.
+    records
+        For each recorded quantity an array with one row for each recorded step.
     optimizer
-        The arrays of the optimizer's state, for resuming.
+        The arrays of the optimizer's state, needed to resume.
+    ceiling
+        The loss above which the run counts as diverged.
     seconds
         Time spent in the loop.
     """
@@ -101,6 +113,8 @@ class Run:
     @property
     def advice(self) -> str:
         """What to do about the ending, in one sentence; empty if nothing."""
+        if self.status is Status.DIVERGED and self.recipe.optimizer == "gauss-newton":
+            return f"the loss left all bounds at step {self.step}: use a larger damping, or a smaller step size"
         if self.status is Status.DIVERGED:
             return (
                 f"the loss left all bounds at step {self.step} with step size {self.step_size:.3g}: "
@@ -115,7 +129,7 @@ class Run:
     def smaller_step_size(self) -> float:
         """Return a step size to try after divergence: the safe one at the start, or a quarter if it was that."""
         quarter = self.step_size / 4
-        if self.recipe.optimizer == "adam":
+        if self.recipe.optimizer in ("adam", "adamw"):
             return quarter
         safe = replace(self.recipe, step_size="safe", constant=1.0)
         return min(quarter, step_size_for(self.network, self.initial, self.data, safe))
@@ -138,11 +152,33 @@ class Run:
         return xarray.Dataset(variables, coords={"step": self.steps}, attrs=attributes)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return the trained network's outputs for prepared inputs."""
+        """Return the trained network's outputs.
+
+        Parameters
+        ----------
+        x
+            Prepared inputs, one example in each row.
+
+        Returns
+        -------
+        array
+            The outputs.
+        """
         return np.asarray(self.network(self.params, x))  # pyright: ignore[reportArgumentType]
 
     def save(self, folder: str | Path) -> Path:
-        """Write the run to a new folder and return its path."""
+        """Write the run to a new folder.
+
+        Parameters
+        ----------
+        folder
+            The folder.
+
+        Returns
+        -------
+        Path
+            Its path.
+        """
         folder = Path(folder)
         with new_folder(folder) as new:
             save_start(new, self)
@@ -151,7 +187,18 @@ class Run:
 
     @staticmethod
     def load(folder: str | Path) -> Run:
-        """Read a run from its folder, finished or not."""
+        """Read a run from its folder, finished or not.
+
+        Parameters
+        ----------
+        folder
+            The folder of the run.
+
+        Returns
+        -------
+        Run
+            The run.
+        """
         return _load(Path(folder))
 
     def __str__(self) -> str:

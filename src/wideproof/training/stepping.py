@@ -21,10 +21,15 @@ MOST_KEPT = 100_000
 
 
 class Stepper:
-    """Takes the steps of `train`, bit for bit, when it is told to.
+    """Takes the steps of `train`, with the same bits, a few at a time.
 
-    `run` is the run as it stands. Every step is recorded whose whole loss is evaluated (`Recipe.record_every`); of
-    more than `MOST_KEPT` records the run keeps the first ones and then 64 for each doubling of the step.
+    A step is recorded if the whole loss is evaluated at it (`Recipe.record_every`). Of more than `MOST_KEPT` records
+    the run keeps the first ones and then 64 for each doubling of the step.
+
+    Parameters
+    ----------
+    run
+        The run to continue.
 
     Examples
     --------
@@ -66,7 +71,18 @@ class Stepper:
 
     @double
     def advance(self, steps: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Take at most `steps` steps; return those that were recorded, and loss and error before each of them."""
+        """Take some steps.
+
+        Parameters
+        ----------
+        steps
+            Maximum number of steps to take.
+
+        Returns
+        -------
+        tuple[array, dict[str, array]]
+            The recorded steps, and loss and error before each of them.
+        """
         if steps < 1:
             raise InputError(f"a run advances by at least one step, got {steps}")
         recipe, run = self._run.recipe, self._run
@@ -93,9 +109,16 @@ class Stepper:
 
     @double
     def steer(self, step_size: float | None = None, data: AnyDataset | None = None) -> None:
-        """Go on with another step size, or with other examples of the same number and shape.
+        """Continue with another step size, or with other examples of the same number and shape.
 
-        The run then says what holds from here on; it is not one that `train` could repeat from its start.
+        The settings of the run are then those from here on, and `train` cannot repeat it from its start.
+
+        Parameters
+        ----------
+        step_size
+            The new step size (learning rate); by default unchanged.
+        data
+            The new data; by default unchanged.
         """
         run = self.run
         if step_size is not None:
@@ -110,8 +133,9 @@ class Stepper:
                     f"{data.x.shape} and {data.y.shape}: begin a new one"
                 )
             run = dataclasses.replace(run, data=data)
-            x, y = (jnp.array(np.asarray(a, run.recipe.precision)) for a in (data.x, data.y))
-            self._problem = self._problem._replace(x=x, targets=y)
+            weights = run.recipe.weights(data)
+            arrays = jax.tree.map(lambda a: jnp.array(np.asarray(a, run.recipe.precision)), (data.x, data.y, weights))
+            self._problem = self._problem._replace(x=arrays[0], targets=arrays[1], weights=arrays[2])
         self._run = run
 
 

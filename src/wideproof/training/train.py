@@ -19,20 +19,23 @@ from wideproof.errors import InputError
 from wideproof.interrupts import stop_request
 from wideproof.networks import Network
 from wideproof.precision import double
-from wideproof.progress import Progress, Watch
+from wideproof.progress import Progress, Watch, shown
 from wideproof.resources import cores, memory
 from wideproof.storage import new_folder
+from wideproof.training.gauss_newton import require_room
 from wideproof.training.layout import arrays, arrays_of_one, gather, limits_for
 from wideproof.training.loop import Status, compiled, record_shapes, start, static_part
-from wideproof.training.losses import MarginLoss
+from wideproof.training.losses import CrossEntropy, MarginLoss
 from wideproof.training.recipe import Recipe
 from wideproof.training.recording import Measure, capacity_for, read, stride
 from wideproof.training.run import Run, save_description, save_start, save_state
+from wideproof.training.schedules import ends_with_the_steps
 from wideproof.training.step_size import step_size_for
 
 CHUNK_SECONDS = 0.5
 
 
+@shown
 @double
 def train(
     network: Network,
@@ -45,29 +48,39 @@ def train(
     progress: Watch | None = None,
     start: Run | None = None,
 ) -> Run:
-    """Train `network` on `data` by gradient descent or SGD, as `recipe` says.
+    """Train a network by gradient descent or SGD.
 
     Parameters
     ----------
+    network
+        The network.
+    data
+        The prepared data.
+    recipe
+        The settings of training; by default those of `Recipe()`.
     record
-        Functions of `(state, info)`, evaluated inside the compiled loop at every recorded step.
+        Functions of `(state, info)` by name, evaluated inside the compiled loop at every recorded step.
     folder
-        Where to keep checkpoints; the run can be resumed from there with the same result, bit for bit.
+        The folder for checkpoints, from which `resume` continues with the same result, bit for bit; by default none are
+        kept.
     checkpoint_seconds
-        Least time between two checkpoints.
+        Minimum time between two checkpoints.
     progress
-        Called after each chunk of steps.
+        Callback; receives a `Progress` after each chunk of steps.
     start
-        The run at step 0 where `begin` has made it already, with the same network, data and start.
+        The run at step 0, if `begin` has made it already from the same network, data and initial weights.
 
     Returns
     -------
-    A `Run`. Divergence is a result (`run.status`), not an exception.
+    Run
+        The trained network and what was recorded. Divergence is a result (`run.status`), not an exception.
 
-    Ctrl-C and SIGTERM stop the run after the current chunk of steps; it is saved, where there is a `folder`, and then
-    the signal acts as it does elsewhere: Ctrl-C raises `KeyboardInterrupt`, SIGTERM ends the process, and a handler of
-    the caller's own is called. Where that returns, so does `train`, with `Status.RUNNING`. A second signal acts at
-    once. `resume` and `train_many` do the same.
+    Notes
+    -----
+    Ctrl-C and SIGTERM stop the run after the current chunk of steps. It is saved if there is a `folder`, and then the
+    signal acts as usual: Ctrl-C raises `KeyboardInterrupt`, SIGTERM ends the process, and a handler of the caller's own
+    is called. If that handler returns, so does `train`, with `Status.RUNNING`. A second signal acts at once. `resume`
+    and `train_many` do the same.
 
     Examples
     --------
@@ -88,6 +101,7 @@ def train(
         return _drive([run], record or {}, Path(folder) if folder else None, checkpoint_seconds, progress)[0]
 
 
+@shown
 @double
 def resume(
     folder: str | Path,
@@ -97,32 +111,63 @@ def resume(
     checkpoint_seconds: float = 30.0,
     progress: Watch | None = None,
 ) -> Run:
-    """Go on with the run in `folder`; the end is the same, bit for bit, as without the interruption.
+    """Continue an interrupted run; the result is the same, bit for bit, as without the interruption.
 
-    `steps` sets a new step limit, which also continues a run that had reached its old one. Functions that were
-    recorded must be given again as `record`; `checkpoint_seconds` and `progress` are as for `train`.
+    Parameters
+    ----------
+    folder
+        The folder of the run.
+    record
+        The functions that the run records; they must be given again.
+    steps
+        A new maximum number of steps, with which a run that has reached the old one continues as well.
+    checkpoint_seconds
+        Minimum time between two checkpoints.
+    progress
+        Callback, as in `train`.
+
+    Returns
+    -------
+    Run
+        The continued run.
     """
     folder = Path(folder)
     run = Run.load(folder)
     if steps is not None:
-        run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
+        longer = _longer(run, steps)
         if steps < run.step:
             raise InputError(f"{folder} is at step {run.step} already, past the limit of {steps} asked for: give more")
+        run = longer
         save_description(folder, run)
     return _go_on(run, record or {}, folder, checkpoint_seconds, progress)
 
 
 @double
 def extend(run: Run, steps: int, folder: Path, progress: Watch | None = None) -> Run:
-    """Go on with a run that is in memory, up to `steps` in all, and keep it in its `folder`; as `resume` does.
+    """Continue a run that is in memory, and save it.
 
-    `progress` is as for `train`.
+    Parameters
+    ----------
+    run
+        The run.
+    steps
+        Maximum number of steps, including those already taken.
+    folder
+        The folder of the run.
+    progress
+        Callback, as in `train`.
+
+    Returns
+    -------
+    Run
+        The continued run.
     """
-    run = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
+    run = _longer(run, steps)
     save_description(folder, run)
     return _go_on(run, {}, folder, 30.0, progress)
 
 
+@shown
 @double
 def train_many(
     network: Network,
@@ -136,11 +181,29 @@ def train_many(
 ) -> list[Run]:
     """Train the same network from several seeds, with one compilation.
 
-    `how="batch"` runs seeds in one program, as extra rows of every product, as many as fit into half of the memory;
-    `how="loop"` runs them side by side on the machine's cores, each with exactly the numbers that `train` gives.
-    `"auto"` batches on accelerators and loops on CPUs, where batching small products was measured to be slower.
+    Parameters
+    ----------
+    network
+        The network.
+    data
+        The prepared data.
+    recipe
+        The settings of training; its seed is replaced.
+    seeds
+        Seeds of the initial weights and of the minibatches.
+    record
+        Functions to record, as in `train`.
+    how
+        `"batch"` trains seeds in one program, as extra rows of every product, as many as fit into half of the memory.
+        `"loop"` trains them in parallel on the machine's cores, each with exactly the numbers of `train`. `"auto"`
+        batches on accelerators and loops on CPUs, where batching small products was measured to be slower.
+    progress
+        Callback, as in `train`.
 
-    `record` and `progress` are as for `train`.
+    Returns
+    -------
+    list[Run]
+        One run for each seed.
 
     Examples
     --------
@@ -196,9 +259,23 @@ def _side_by_side(
 
 @double
 def begin(network: Network, data: AnyDataset, recipe: Recipe, weights: Mapping[str, np.ndarray] | None = None) -> Run:
-    """Return the run at step 0: initial weights drawn, or as given; step size decided, nothing trained.
+    """Return the run at step 0, with initial weights and step size.
 
-    `network`, `data` and `recipe` are as for `train`.
+    Parameters
+    ----------
+    network
+        The network.
+    data
+        The prepared data.
+    recipe
+        The settings of training.
+    weights
+        Initial weights by name; by default drawn from the recipe's seed.
+
+    Returns
+    -------
+    Run
+        The run, which `train` takes as `start`.
     """
     _require_fit(network, data, recipe)
     with jax.default_device(jax.devices("cpu")[0]):  # the same start on every device, without a launch per operation
@@ -232,6 +309,8 @@ def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
             f"{network} has {network.number_of_weights:.2g} weights, and training them takes about {needed / 1e9:.3g} "
             f"GB where this machine has {there / 1e9:.3g} GB: use a smaller width or depth"
         )
+    if recipe.optimizer == "gauss-newton":
+        require_room(data.y.size, np.dtype(recipe.precision).itemsize)
     if not network.takes(data.input_shape):
         raise InputError(
             f"{network.name} takes examples of shape {network.input_shape} and '{data.name}' has {data.input_shape}: "
@@ -243,14 +322,24 @@ def _require_fit(network: Network, data: AnyDataset, recipe: Recipe) -> None:
             f"{data.target_shape}: choose another number of outputs, or other labels"
         )
     loss = recipe.objective.loss
-    if isinstance(loss, MarginLoss) and data.task == "regression":
+    recipe.weights(data)
+    if isinstance(loss, MarginLoss) and data.task == "regression" and (np.abs(data.y) != 1).any():
         raise InputError(
             f"the {loss.name} loss needs labels -1 and +1, and '{data.name}' has real targets: use the squared loss"
+        )
+    if isinstance(loss, CrossEntropy) and data.task == "regression" and not _are_probabilities(data.y):
+        raise InputError(
+            f"cross-entropy needs a class for every example of '{data.name}', or probabilities that add up to 1: build "
+            "it from labels (`from_labels`, task 'multiclass'), or use the squared loss"
         )
     if recipe.stop_at_zero_error and data.task == "regression":
         raise InputError(f"'{data.name}' has real targets, so it has no training error: stop at a target loss")
     if recipe.batch is not None and recipe.batch > data.n:
         raise InputError(f"batch is {recipe.batch} and '{data.name}' has {data.n} examples: use at most {data.n}")
+
+
+def _are_probabilities(y: np.ndarray) -> bool:
+    return y.ndim > 1 and y.shape[-1] > 1 and bool((y >= 0).all() and np.abs(y.sum(axis=-1) - 1).max() <= 1e-12)
 
 
 def _needed(network: Network, recipe: Recipe) -> int:
@@ -280,6 +369,15 @@ def _go_on(
         return run
     with stop_request():
         return _drive([run], measures, folder, checkpoint_seconds, progress)[0]
+
+
+def _longer(run: Run, steps: int) -> Run:
+    if steps != run.recipe.steps and ends_with_the_steps(run.recipe.schedule):  # pyright: ignore[reportArgumentType]
+        raise InputError(
+            f"the schedule {run.recipe.schedule!r} of this run ends at step {run.recipe.steps}, so with {steps} steps "
+            "all of its step sizes are others: train again from the start with more steps"
+        )
+    return dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, steps=steps))
 
 
 def _reopen(run: Run) -> Run:
