@@ -1,273 +1,255 @@
-"""The plan by other routes: eigenvalues from NumPy, steps by running the recursion, planted faults, closed forms."""
+"""A plan says what `prove` does: the same choice, numbers by other routes, reasons that are true of the numbers."""
 
 import json
 import math
-import re
+from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import wideproof as wp
 from wideproof.answers import Answer
-from wideproof.data import Dataset, load, prepare
+from wideproof.data import Dataset, distinct, load, prepare
 from wideproof.errors import InputError
-from wideproof.kernels import limit_gram
-from wideproof.kernels.spectrum import Enclosed
-from wideproof.networks import FullyConnected, build, get_activation
-from wideproof.networks.activations import SOFTPLUS
-from wideproof.planning import Candidate, Row, evaluate, find_width, plan, proof_needs, recommendation
-from wideproof.planning.candidates import candidates
-from wideproof.planning.plan import rank
-from wideproof.training import Recipe, train
+from wideproof.kernels import gram
+from wideproof.networks import FullyConnected
+from wideproof.planning import Estimate, Plan, plan
+from wideproof.planning.comparing import Compared, Merits, best_of
+from wideproof.planning.looking import Looked
+from wideproof.planning.plan import why_not, why_taken
+from wideproof.storage import plain
 
-SMALL = {"activations": ["erf"], "depths": [1, 2]}
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+# pyright: reportArgumentType=false, reportOptionalOperand=false
+TWO = ["standardize,sphere(4)", "standardize,sphere(8)"]
+
+
+class Stop(Exception):
+    """Raised where `prove` would begin to train."""
+
+
+@pytest.fixture
+def stored(monkeypatch, tmp_path):
+    """What `prove` writes down as its choice before it trains."""
+
+    def attempt(*arguments: object) -> None:
+        raise Stop
+
+    monkeypatch.setattr("wideproof.proving.stages._attempt", attempt)
+
+    def choice(source: Any, **options: Any) -> dict[str, Any]:
+        with pytest.raises(Stop):
+            wp.prove(source, folder=tmp_path / "proof", **options)
+        return json.loads((tmp_path / "proof" / "choice.json").read_text())
+
+    return choice
 
 
 @pytest.fixture(scope="module")
-def digits():
-    return load("digits", classes=(0, 1), limit=16)
-
-
-@pytest.fixture(scope="module")
-def planned(digits):
-    return plan(digits, networks=["fully-connected", "deep-relu"], target_loss=1e-4, **SMALL)
-
-
-def number(enclosed):
-    assert enclosed is not None
-    return enclosed.value
-
-
-def recommended(found):
-    assert found.recommendation is not None
-    return found.recommendation
-
-
-def spread(rng, n=8, d=5):
-    return Dataset(rng.standard_normal((n, d)), np.where(np.arange(n) % 2, 1.0, -1.0), "binary", name="spread")
-
-
-def test_condition_and_steps_by_another_route(digits, planned):
-    """NumPy's eigenvalues of the limit, and gradient descent on the residual itself, step by step."""
-    for row in planned.rows:
-        one = row.candidate
-        data = prepare(digits, one.preparation)
-        options = {} if one.activation is None else {"activation": one.activation}
-        network = build(one.network, data.input_shape, (), width=10, depth=one.depth, **options)
-        matrix = np.asarray(limit_gram(network, data.x))
-        values = np.linalg.eigvalsh(matrix)
-        assert row.steps is not None
-        assert number(row.condition) == pytest.approx(values[-1] / values[0], rel=1e-6)
-        if row.steps > 3000:
-            continue
-        residual, steps = data.y.copy(), 0
-        while 0.5 * residual @ residual > planned.target_loss:
-            residual = residual - matrix @ residual / values[-1]
-            steps += 1
-        assert abs(row.steps - steps) <= 1
-
-
-def test_left_out_error_is_that_of_n_regressions(digits):
-    data = prepare(digits, "center,unit")
-    row = evaluate(Candidate("fully-connected", "softplus", 1, "center,unit"), data, 1e-6)
-    matrix = np.asarray(limit_gram(FullyConnected(64, 1, 1), data.x))
-    missed = []
-    for i in range(data.n):
-        others = np.delete(np.arange(data.n), i)
-        weights = np.linalg.solve(matrix[np.ix_(others, others)], data.y[others])
-        missed.append(data.y[i] - matrix[i, others] @ weights)
-    assert row.left_out == pytest.approx(np.linalg.norm(missed) / np.linalg.norm(data.y), rel=1e-6)
-
-
-def test_rows_are_ranked_and_the_first_is_recommended(planned):
-    steps = [row.steps for row in planned.rows]
-    assert steps == sorted(steps)
-    conditions = [row.condition.value for row in planned.ranked("condition")]
-    assert conditions == sorted(conditions)
-    best = planned.recommendation
-    assert best.row is planned.rows[0]
-    assert planned.answer is Answer.HOLDS
-    assert best.network.width == best.width == best.tried[-1].width
-    assert f"fewest predicted steps of {len(planned.rows)} candidates" in best.reasons[0]
-    for words in ("recommended: ", "a proof before training needs m·A² > "):
-        assert words in str(planned)
-
-
-def test_ranking_puts_undecided_last_whatever_their_numbers():
-    def row(depth, condition, steps):
-        enclosed = None if condition is None else Enclosed(condition, 0.0)
-        return Row(
-            Candidate("deep-relu", None, depth, "unit"), Enclosed(1.0, 0.0), Enclosed(1.0, 0.0), enclosed, steps, 0.1
-        )
-
-    rows = [row(1, None, None), row(2, 5.0, 90), row(3, 9.0, 10), row(4, 9.0, None), row(5, 5.0, 90)]
-    assert [r.candidate.depth for r in rank(rows)] == [3, 2, 5, 4, 1]
-    assert [r.candidate.depth for r in rank(rows, "condition")] == [2, 5, 3, 4, 1]
-    with pytest.raises(InputError, match="ranked by 'steps' or by 'condition', got 'luck'"):
-        rank(rows, "luck")
-
-
-def test_planted_parallel_examples_are_undecided_and_last(rng, undrawn):
-    """Parallel inputs are one point on the sphere, but not after centring: only the first kind is undecided."""
-    data = spread(rng)
-    x = data.x.copy()
-    x[5] = 3 * x[2]
-    found = plan(
-        Dataset(x, data.y, "binary"), networks=["fully-connected"], preparations=["unit", "center,unit"], **SMALL
-    )
-    assert [row.decided for row in found.rows] == [True, True, False, False]
-    for row in found.rows[2:]:
-        assert row.candidate.preparation == "unit"
-        assert (row.condition, row.steps, row.left_out) == (None, None, None)
-        assert "examples 2 and 5 are" in row.cause
-    assert recommended(found).row.candidate.preparation == "center,unit"
-    assert any("2 of 4 candidates are undecided" in note for note in found.notes)
-    assert {one.preparation for one in found.proofs} == {"center,unit"}
+def planned() -> Plan:
+    return plan("wine", limit=45, width=256, prepare=TWO, activation="erf")
 
 
 @pytest.mark.parametrize(
-    ("sign", "words"),
+    ("source", "options"),
     [
-        (1, "groups of examples are equal.*3 and 6.*keep one"),
-        (-1, "zero training loss is impossible.*3 and 6.*no network reaches"),
+        ("iris", {"limit": 30, "width": 512}),
+        ("diabetes", {"limit": 24, "seed": 3, "width": 512, "budget": 5.0}),
+        ("wine", {"limit": 24, "options": {"start": "zero"}, "prepare": "ranks,sphere(4)"}),  # the scale is raised
+        ("iris", {"limit": 24, "alpha": 10.0, "width": 128, "steps": 50, "classes": ("setosa", "virginica")}),
+        ("iris", {"limit": 12, "network": "residual", "depth": 2, "width": 32, "prepare": "standardize,sphere(4)"}),
     ],
-)
-def test_planted_equal_examples_leave_nothing_to_recommend(rng, sign, words):
-    data = spread(rng)
-    x, y = data.x.copy(), data.y.copy()
-    x[6], y[6] = x[3], sign * y[3]
-    found = plan(Dataset(x, y, "binary"), networks=["fully-connected"], **SMALL)
-    assert (found.recommendation, found.answer, found.proofs) == (None, Answer.FAILS, ())
-    assert not any(row.decided for row in found.rows)
-    assert re.search(words, found.notes[0])
-    assert "nothing to recommend" in str(found)
+)  # fmt: skip
+def test_it_is_the_choice_that_prove_stores(stored, source, options):
+    found = plan(source, **options)
+    there = stored(source, **options)
+    mine = json.loads(json.dumps(plain(found.choice.to_dict())))
+    assert {key: there[key] for key in mine} == mine
+    assert there["digest"] == found.data.digest
 
 
-def test_too_many_examples_are_thinned_out_in_balance(digits, undrawn):
-    found = plan(digits, networks=["deep-relu"], depths=[1], preparations=["unit"], most_rows=6)
-    assert found.data.n == 6
-    assert found.data.y.sum() == 0
-    assert found.notes[0].startswith("the plan is for 6 of 16 examples")
-    whole = evaluate(found.rows[0].candidate, prepare(digits, "unit"), 1e-6)
-    assert number(whole.condition) > number(found.rows[0].condition)  # as the note says
+def test_another_seed_is_another_choice(stored):
+    options = {"limit": 12, "width": 64, "prepare": "standardize,sphere(4)", "activation": "erf"}
+    there = stored("iris", seed=1, **options)
+    sizes = [plan("iris", seed=seed, **options).choice.step_size for seed in (0, 1)]
+    assert sizes[0] != sizes[1] == there["step_size"]
 
 
-def test_whitening_as_many_directions_as_examples_is_told(planned):
-    assert any("whitening 16 examples" in note for note in planned.notes)
+def test_numbers_of_a_row_by_another_route():
+    """NumPy's eigenvalues of the empirical matrix of one output, n regressions, and the residual step by step."""
+    data = load("diabetes", limit=40)
+    data = data.take(np.r_[np.arange(40), :6])  # six rows are there twice
+    found = plan(data, width=256, prepare="standardize,sphere(8)", activation="erf", budget=1e6)
+    row, taken = found.rows[0], found.taken
+    assert isinstance(taken, Compared)
+    own = prepare(data, "standardize,sphere(8)")
+    network = FullyConnected(own.input_shape[0], 256, 1, "erf", start="doubled")
+    groups = distinct(own)
+    assert groups.n < own.n
+    matrix = np.asarray(gram(network, network.init(0), groups.x).matrix)
+    roots = np.sqrt(groups.counts)
+    weighted = matrix * np.outer(roots, roots)
+    values = np.linalg.eigvalsh(weighted)
+    assert row.rows == groups.n
+    assert row.condition == pytest.approx(values[-1] / values[0], rel=1e-6)
+    outputs = np.empty(groups.n)
+    for i in range(groups.n):
+        rest = np.delete(np.arange(groups.n), i)
+        outputs[i] = matrix[i, rest] @ np.linalg.solve(matrix[np.ix_(rest, rest)], groups.y[rest])
+    missed = own.y - outputs[groups.place]
+    total = np.square(own.y - own.y.mean()).sum()
+    assert row.estimate.value == pytest.approx(1 - np.square(missed).sum() / total, rel=1e-6)
+    residual, steps = groups.y * roots, 0
+    while np.linalg.norm(residual) > row.alpha * taken.outlook.reach:
+        residual = residual - weighted @ residual / values[-1]
+        steps += 1
+    assert steps > 0
+    assert abs(row.steps - steps) <= 1
+    assert (found.alpha, found.steps) == (row.alpha, row.steps)
 
 
-def test_what_cannot_be_prepared_is_left_out_and_told(rng, undrawn):
-    data = spread(rng)
-    x = data.x.copy()
-    x[1] = 0
-    found = plan(Dataset(x, data.y, "binary"), networks=["fully-connected"], **SMALL)
-    assert {row.candidate.preparation for row in found.rows} == {"center,unit", "whiten,unit"}
-    assert any(note.startswith("left out fully-connected, prepared by unit: row 1") for note in found.notes)
-    with pytest.raises(InputError, match=r"row 1.*is zero"):
-        plan(Dataset(x, data.y, "binary"), networks=["fully-connected"], preparations=["unit"], **SMALL)
+def as_said(one: Merits, taken: Merits, best: Merits, said: str) -> bool:
+    """Whether a reason not to take a candidate is true of the numbers."""
+    least = best.value - best.estimate.error
+    as_good = one.provable and one.value >= least
+    return {
+        "no proof is to be expected": not one.provable,
+        "predicts worse: more than a standard error below the best": one.provable and one.value < least,
+        "as good, with a larger alpha": as_good and one.alpha > taken.alpha,
+        "as good, with no alpha to be forecast": as_good and one.alpha == math.inf > taken.alpha,
+        "as good, slower": as_good and one.alpha == taken.alpha and one.seconds > taken.seconds
+        and (one.seconds > 15 or max(one.steps, 20) == max(taken.steps, 20)),
+        "as good, with more steps": as_good and one.alpha == taken.alpha and one.steps > max(taken.steps, 20)
+        and (max(one.seconds, taken.seconds) <= 15 or one.seconds == taken.seconds),
+        "as good, its seconds are not forecast": as_good and one.seconds == math.inf > taken.seconds,
+        "as good and as quick, with no better estimate": as_good and one.value <= taken.value
+        and (one.alpha, one.seconds, max(one.steps, 20)) == (taken.alpha, taken.seconds, max(taken.steps, 20)),
+    }[said]  # fmt: skip
 
 
-def test_several_outputs(undrawn):
-    data = load("iris", limit=9)
-    found = plan(data, networks=["fully-connected", "deep-relu"], preparations=["center,unit"], **SMALL)
-    assert {row.candidate.network for row in found.rows} == {"fully-connected"}
+def test_reasons_are_true_of_any_numbers():
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(300):
+        found = [
+            Merits(bool(rng.random() < 0.8), Estimate("accuracy", float(rng.choice([0.7, 0.89, 0.9])), 0.5, 0.03, 100),
+                   float(rng.choice([1.0, 3.0, math.inf])), float(rng.choice([1.0, 2.0, 20.0, math.inf])),
+                   int(rng.choice([5, 6, 30, 40])))
+            for _ in range(5)
+        ]  # fmt: skip
+        best = best_of(found)
+        if not best.provable:
+            continue
+        taken, *others = sorted(found, key=lambda one: one.key(best))
+        for one in others:
+            said = why_not(one, taken, best)
+            assert as_said(one, taken, best, said), (one, taken, said)
+            seen.add(said)
+        sentence = why_taken([taken, *others], 0)
+        good = [one for one in found if one.provable and not one.below(best)]
+        assert ("needs the least alpha" in sentence) == any(one.alpha > taken.alpha for one in good)
+        assert ("no other one that" in sentence) == (len(good) == 1)
+    assert len(seen) == 8
+
+
+def test_rows_are_listed_in_the_order_of_the_comparison(planned):
+    assert planned.rows[0].why == "taken"
+    assert planned.answer is Answer.HOLDS
+    assert planned.seconds > 0
+    for one in (planned, *planned.others):
+        assert one.rows[0].preparation == one.choice.preparation
+        assert str(one.estimate) in str(one)
+    text = str(planned)
+    for words in (planned.why, "Other combinations that were asked for", str(planned.choice.network), "allowed: 120 s"):
+        assert words in text
+
+
+def test_candidates_that_are_left_behind_are_told():
+    found = plan("iris", limit=40, width=128)
+    left = [row for row in found.rows if row.why.startswith("left behind on")]
+    assert len(left) == len(found.choice.left) > 10
+    assert len(found.rows) == len(left) + len(found.choice.looked)
+    assert {row.preparation for row in left}.isdisjoint({""})
+    assert f"({len(left)} were left behind before)" in found.why
+    assert f"5 of {len(found.rows)} candidates" in found.text(5)
+    assert f"{len(found.rows)} of {len(found.rows)} candidates" in found.text(0)
+    json.dumps(plain(found.to_dict()))
+
+
+def test_several_of_each_are_combined_and_the_best_is_first():
+    found = plan("iris", limit=30, network=["fully-connected", "residual"], depth=2, width=[32, 64], activation="erf",
+                 prepare="standardize,sphere(4)")  # fmt: skip
+    asked = [(one.asked["network"], one.asked["width"]) for one in (found, *found.others)]
+    assert sorted(asked) == [(n, w) for n in ("fully-connected", "residual") for w in (32, 64)]
+    assert len(found.combinations) == 3
+    best = best_of([one.merits for one in (found, *found.others)])
+    keys = [one.merits.key(best) for one in (found, *found.others)]
+    assert keys == sorted(keys)
+    for name, width in asked:
+        alone = plan("iris", limit=30, network=name, width=width, depth=2, activation="erf",
+                     prepare="standardize,sphere(4)")  # fmt: skip
+        (same,) = [one for one in (found, *found.others) if one.asked == alone.asked]
+        assert same.choice.to_dict() == alone.choice.to_dict()
+
+
+def test_combinations_that_do_not_fit_are_left_out_and_told():
+    found = plan("iris", limit=12, network=["residual", "deep-relu"], depth=1, width=32, prepare=TWO[0])
+    assert found.others == ()
     assert any("deep-relu has one output" in note for note in found.notes)
-    assert found.proofs == ()
-    assert recommended(found).network.output_shape == (3,)
+    with pytest.raises(InputError, match="deep-relu has one output"):
+        plan("iris", limit=12, network="deep-relu", depth=[1, 2])
 
 
-def test_the_default_candidates_end_as_the_papers_need(digits):
-    found = candidates(digits)
-    assert {one.preparation for one in found if one.network == "deep-relu"} == {
-        "constant", "center,constant", "whiten,constant"}  # fmt: skip
-    assert {one.preparation for one in found if one.network != "deep-relu"} == {"unit", "center,unit", "whiten,unit"}
-    assert not [one for one in found if (one.network, one.depth) == ("residual", 1)]
-    assert len(set(found)) == len(found) == 3 * (4 * 4 + 4 * 3 + 4 + 4)
+@pytest.mark.parametrize(("last", "least"), [([1.0, 0.0], 0), ([-1.0, 0.0], 1)])
+def test_equal_rows_count_once_and_contradictions_are_told(last, least):
+    x = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0], [0.5, 2.0]])
+    data = Dataset(x, np.array([1.0, -1.0, 1.0, last[0]]), "binary")
+    found = plan(data, width=64, prepare="standardize,sphere(4)", activation="erf")
+    assert "3 of 4: equal rows count as one" in str(found)
+    told = "2 rows have an equal row with another target, so zero loss is impossible: the least loss of any function is"
+    assert any(note.startswith(f"{told} {least},") for note in found.notes) == (least > 0)
+    assert found.to_dict()["data"]["contradicting"] == ([2, 3] if least else [])
 
 
-@pytest.mark.parametrize("candidate", [Candidate("fully-connected", "erf", 2, "whiten,unit"),
-                                       Candidate("deep-relu", None, 2, "whiten,unit")])  # fmt: skip
-def test_the_width_found_is_the_first_that_is_enough_and_trains_as_said(digits, candidate):
-    data = prepare(digits, candidate.preparation)
-    tried = find_width(candidate, data, 1e-4)
-    assert [one.enough for one in tried] == [False] * (len(tried) - 1) + [True]
-    assert [one.width for one in tried] == [64 * 2**k for k in range(len(tried))]
-    last = tried[-1]
-    run = train(candidate.build(data, last.width), data, Recipe(step_size=last.step_size, target_loss=1e-4))
-    assert run.ending == "reached the target loss"
-    assert last.steps is not None
-    assert abs(run.step - last.steps) <= 0.3 * run.step
+def test_rows_that_rounding_cannot_tell_apart_leave_it_undecided():
+    x = np.array([[1.0, 0.0], [1.0, 1e-13], [0.0, 1.0]])
+    found = plan(Dataset(x, np.array([1.0, -1.0, 1.0]), "binary"), width=64, prepare="none", activation="erf")
+    assert found.answer is Answer.UNDECIDED
+    assert found.answer.exit_code == 2
 
 
-def test_widths_end_where_networks_become_too_large(digits):
-    data = prepare(digits, "unit")
-    tried = find_width(Candidate("deep-relu", None, 1, "unit"), data, most_weights=65 * 40)
-    assert [one.width for one in tried] == [32]
-    found = plan(digits, networks=["deep-relu"], depths=[1], preparations=["unit"], most_weights=65 * 40)
-    assert not recommended(found).wide_enough
-    assert any("less than half" in reason for reason in recommended(found).reasons)
-    assert any("grows with the width" in reason for reason in recommended(found).reasons)
-
-
-@pytest.mark.parametrize("name", ["softplus", "erf"])
-def test_proof_needs_the_closed_form(rng, name):
-    """The proof ratio Λρ/s² of the network itself, from the bound on its Jacobian, is ½ at the width that is named."""
-    data = prepare(spread(rng, n=6, d=20), "unit")
-    (found,) = proof_needs({"unit": data}, [name])
-    activation = get_activation(name)
-    assert activation.smoothness is not None
-    network = FullyConnected(20, 2, 1, activation)
-    s2 = np.linalg.eigvalsh(np.asarray(limit_gram(network, data.x, names=["W1"])))[0]
-    for width, scale in ((found.need, 1.0), (100.0, found.scale(100))):
-        lipschitz = activation.smoothness * math.sqrt(activation.c_sigma / width) * scale * np.linalg.norm(data.x, 2)
-        ratio = lipschitz * math.sqrt(data.n) / (scale**2 * s2)
-        assert ratio == pytest.approx(0.5, rel=1e-6)
-    assert found.width > found.need
-    assert found.width % 2 == 0
-
-
-def test_proof_needs_of_orthonormal_inputs_by_hand():
-    z, w = np.polynomial.hermite_e.hermegauss(96)
-    slope = (w / math.sqrt(2 * math.pi)) @ np.square(np.asarray(SOFTPLUS.derivative(jnp.asarray(z))))
-    (found,) = proof_needs({"": Dataset(np.eye(5), np.array([1, -1, 1, -1, 1]), "binary")}, ["softplus", "relu"])
-    assert found.smallest.value == pytest.approx(SOFTPLUS.c_sigma * slope, rel=1e-9)
-    assert found.need == pytest.approx(SOFTPLUS.c_sigma * 4 * 0.25**2 * 5 / found.smallest.value**2, rel=1e-9)
-
-
-def test_progress_counts_to_the_end(digits, undrawn):
-    seen = []
-    plan(digits, networks=["deep-relu"], depths=[1, 2], preparations=["unit"],
-         progress=lambda now: seen.append((now.done, now.total, now.text)))  # fmt: skip
-    assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
-    assert {total for _, total, _ in seen} == {4}
-    assert seen[0][2] == "deep-relu, depth 1, prepared by unit"
-    json.dumps(seen)
+@pytest.mark.parametrize(
+    ("source", "options", "network", "how"),
+    [
+        ("sequences:n=6,length=3,features=4,separation=0.3", {}, "elman-rnn", "compared at infinite width"),
+        ("digits", {"kind": "images", "limit": 6, "classes": (0, 1), "network": "conv-residual"}, "conv-residual",
+         "it is the only candidate"),
+    ],
+)  # fmt: skip
+def test_other_kinds_of_data(source, options, network, how):
+    found = plan(source, **options)
+    assert found.choice.network.name == network
+    assert isinstance(found.taken, Looked)
+    assert found.steps is not None
+    assert found.seconds is not None
+    assert (found.steps > 0) == (found.seconds > 0)
+    assert f"about {found.steps:,} to be followed from the start" in str(found)
+    assert how in str(found)
+    single = len(found.rows) == 1
+    assert found.answer is (Answer.UNDECIDED if single else Answer.HOLDS)  # of one candidate nothing is computed
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"networks": ["transformer"]}, "no network 'transformer'.*choose among fully-connected"),
-        ({"networks": ["elman-rnn"]}, "elman-rnn takes sequences, 'digits' holds vectors"),
-        ({"networks": []}, "networks must be a list of at least one"),
-        ({"activations": ["swishy"]}, "no activation 'swishy'"),
-        ({"depths": [0]}, "a depth must be a number of hidden layers >= 1, got 0"),
-        ({"preparations": ["wash"]}, "'wash' is not a preparation step"),
-        ({"target_loss": 0.0}, "target_loss must be a number > 0"),
+        ({"network": "transformer"}, "no network 'transformer'"),
+        ({"network": []}, "network names at least one"),
+        ({"network": FullyConnected(4, 8, 1)}, "a plan is for networks by name"),
+        ({"activation": "swishy"}, "no activation 'swishy'"),
+        ({"depth": 0}, "depth must be a whole number of at least 1"),
+        ({"prepare": ["wash"]}, "'wash' is not a preparation step"),
+        ({"budget": -1.0}, "budget must be a number of seconds"),
     ],
 )
-def test_misuse_is_one_sentence(digits, options, words):
+def test_misuse_is_one_sentence(options, words):
     with pytest.raises(InputError, match=words):
-        plan(digits, **options)
-
-
-@pytest.mark.parametrize(("own", "said"), [(0.1, False), (0.2, False), (0.201, True)])
-def test_a_fast_network_that_learns_by_heart_is_told_from_twice_the_least_error(own, said):
-    """The other candidate's error is 0.1: the sentence comes above 0.2, and names both errors and the steps."""
-    one, ten = Enclosed(1.0, 0.0), Enclosed(10.0, 0.0)
-    first = Row(Candidate("deep-relu", None, 3, "unit"), one, one, one, 7, own)
-    slower = Row(Candidate("fully-connected", "erf", 2, "unit"), one, ten, ten, 900, 0.1)
-    sentences = recommendation._left_out(first, [first, slower])
-    assert len(sentences) == said
-    if said:
-        assert f"its error is 0.2 of the targets, and 0.1 with {slower.candidate}, in 900 steps" in sentences[0]
+        plan("iris", limit=12, **options)

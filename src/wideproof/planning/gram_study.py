@@ -19,28 +19,30 @@ from wideproof.training import Recipe
 
 @dataclass(frozen=True)
 class GramSettings:
-    """What a study of a Gram matrix is asked for, besides network and data.
+    r"""What to compute in a study of a Gram matrix.
 
     Attributes
     ----------
     infinite
-        Whether the width goes to infinity.
+        Whether to compute the matrix at infinite width.
     seed
-        Of the weights that are drawn otherwise.
+        Seed of the weights at finite width.
     layers
-        Whether the parts of the weights are studied, too.
-    precision, memory
-        Of `gram`.
+        Whether to study the part of each weight as well.
+    precision
+        The arithmetic, as in `gram`.
+    memory
+        Bytes of working memory, as in `gram`.
     method
-        Of `spectrum`.
+        The eigenvalue solver, as in `spectrum`.
     step_size
-        Of the descent that is predicted, or `"safe"`, which is 1/λmax.
+        Step size (learning rate) of the predicted training, or `"safe"`: $1/\lambda_{\max}$.
     reduction
-        Of the squared loss: `"half_sum"` or `"mean"`.
+        Reduction of the squared loss: `"half_sum"` or `"mean"`.
     target_loss
-        Down to which the descent is predicted.
+        The loss down to which training is predicted.
     everything
-        Whether all eigenvalues are wanted.
+        Whether to compute all eigenvalues.
     """
 
     infinite: bool
@@ -57,7 +59,27 @@ class GramSettings:
 
 @dataclass(frozen=True, eq=False)
 class GramStudy:
-    """What was computed; `course` is None where there are too many rows for all eigenvalues, or no Gram matrix."""
+    """A Gram matrix with its spectrum and the training that it predicts.
+
+    Attributes
+    ----------
+    data
+        The prepared data.
+    network
+        The network.
+    settings
+        What was asked for.
+    gram
+        The Gram matrix.
+    spectrum
+        Its eigenvalues, with radii.
+    course
+        The predicted training; `None` without a Gram matrix, or with too many rows to compute all eigenvalues.
+    notes
+        Assumptions of the papers that fail, and other remarks, one sentence each.
+    layers
+        The spectrum of each weight's part, by name; empty unless asked for.
+    """
 
     data: AnyDataset
     network: Network
@@ -106,20 +128,25 @@ def study_gram(
     *,
     progress: Watch = unwatched,
 ) -> GramStudy:
-    """Compute a Gram matrix, its spectrum and the descent that it predicts, and which of the paper's assumptions fail.
+    """Compute a Gram matrix, its spectrum and the training that it predicts; say which assumptions of the papers fail.
 
     Parameters
     ----------
     network
         Any network.
     params
-        Weights; `None` draws those of the seed, or takes the width to infinity.
+        The weights; `None` draws them from the seed of `settings`, or computes the limit of infinite width.
     data
-        Prepared.
+        The prepared data.
     settings
         What to compute.
     progress
-        Is told what is under way.
+        Callback; receives a `Progress` before each part of the work.
+
+    Returns
+    -------
+    GramStudy
+        The results.
 
     Examples
     --------
