@@ -10,7 +10,8 @@ import wideproof as wp
 from wideproof.certificates import scale_needed
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
-from wideproof.proving import Predictor, choose
+from wideproof.planning import choose
+from wideproof.proving import Predictor
 from wideproof.report import proof_figures, proof_sentences
 from wideproof_verify import verify
 
@@ -30,8 +31,8 @@ def test_ten_layers_are_proved_before_training(proof):
     assert proof.start is None
     assert proof.polished is None
     assert proof.run.step == 64
-    words = "Proved: from the initial weights, before any training, gradient descent fits all 20 rows of digits"
-    assert proof.headline.startswith(words)
+    assert proof.headline.startswith("Proved: from its initial weights (seed 0), gradient descent with step size")
+    assert "converges to an exact fit of all 20 rows of digits. From the first step on, its error" in proof.headline
     assert any("lazy training" in note for note in proof.notes)
     claims, made = proof.certificate.claims, proof.certificate
     assert all(np.array_equal(made.params[name], weight) for name, weight in proof.run.initial.items())
@@ -58,10 +59,10 @@ def test_the_run_is_under_the_proven_bound(proof):
     assert 0 < size < found.radius
 
 
-def test_predictions_are_those_of_the_trained_weights(proof):
+def test_predictions_are_those_of_the_limit(proof):
     rows = wp.load("digits", classes=(0, 1), limit=20)
     there = Predictor.load(proof.folder)
-    assert all(np.array_equal(there.params[name], proof.run.params[name]) for name in proof.run.params)
+    assert all(np.array_equal(there.params[name], proof.limit.params[name]) for name in proof.run.params)
     np.testing.assert_array_equal(there.outputs(rows.x), proof.model.outputs(rows.x))
     assert np.abs(there.outputs(rows.x)).max() > 0
 
@@ -107,7 +108,7 @@ def test_a_table_that_is_longer_than_wide_is_lifted():
 def test_dependent_inputs_are_refused_in_a_sentence():
     with pytest.raises(InputError, match="needs linearly independent inputs, and 'iris', prepared by unit, has"):
         choose(wp.load("iris", classes=("setosa", "versicolor"), limit=30), prepare="unit", start="positive")
-    with pytest.raises(InputError, match="residual has no option start"):
+    with pytest.raises(InputError, match="start of residual must be normal, doubled or zero"):
         choose(wp.load("iris"), network="residual", start="positive")
     with pytest.raises(InputError, match="with one output, got 3 outputs"):
         choose(wp.load("iris"), start="positive")

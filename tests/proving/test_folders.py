@@ -22,7 +22,7 @@ def stored(folder):
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
     folder = tmp_path_factory.mktemp("proving") / "proof"
-    return folder, prove(DATA, network=NETWORK, folder=folder, steps=1)
+    return folder, prove(DATA, network=NETWORK, folder=folder, steps=1, polish=True)
 
 
 def test_another_problem_is_refused_before_anything_is_done(begun):
@@ -33,9 +33,9 @@ def test_another_problem_is_refused_before_anything_is_done(begun):
     wide = FullyConnected(input_dim=3, width=48, depth=1)
     for data, network in ((clash, NETWORK), (flipped, NETWORK), (DATA, wide)):
         with pytest.raises(InputError, match="holds a proof of another problem"):
-            prove(data, network=network, folder=folder, steps=1)
+            prove(data, network=network, folder=folder, steps=1, polish=True)
     with pytest.raises(InputError, match=r"another recipe \(seed 0, now 7\)"):
-        prove(DATA, network=NETWORK, folder=folder, steps=1, seed=7)
+        prove(DATA, network=NETWORK, folder=folder, steps=1, seed=7, polish=True)
     assert stored(folder) == before
 
 
@@ -43,14 +43,14 @@ def test_another_problem_is_refused_where_only_a_certificate_is_left(begun, tmp_
     _, proof = begun
     proof.attempt.certificate.save(tmp_path / "certificate")
     with pytest.raises(InputError, match="holds a proof of another problem"):
-        prove(Dataset(np.eye(3), -DATA.y, "binary"), network=NETWORK, folder=tmp_path, steps=1)
+        prove(Dataset(np.eye(3), -DATA.y, "binary"), network=NETWORK, folder=tmp_path, steps=1, polish=True)
 
 
 def test_what_is_reported_is_what_was_verified(begun):
     folder, first = begun
     assert first.proved
     assert first.attempt.certificate.is_in(folder / "certificate")
-    more = prove(DATA, network=NETWORK, folder=folder, steps=200)
+    more = prove(DATA, network=NETWORK, folder=folder, steps=200, polish=True)
     assert more.proved
     assert more.run.step > first.run.step
     assert more.attempt.certificate.is_in(folder / "certificate")

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import wideproof as wp
-from wideproof.certificates import Attempt, certify_epochs, certify_from_start, certify_sampling, enter, polish
+from wideproof.certificates import Attempt, Epochs, Problem, Sampling, certify, certify_from_start, enter, polish
+from wideproof.certificates.starting import batches_of
 from wideproof.errors import InputError
-from wideproof.proving import beginning, following
+from wideproof.networks import to_config
+from wideproof.proving import following
 from wideproof.report import proof_figures
-from wideproof_verify import verify
+from wideproof_verify import Verdict, verify
 
 # pyright: reportOptionalMemberAccess=false
 SPHERE = "sphere:n=6,d=4,separation=0.5,seed=1"
@@ -38,7 +40,7 @@ def sgd(problem):
 
 def test_a_proof_begins_at_the_initial_weights_by_default(proof):
     assert proof.proved, proof
-    assert proof.headline.startswith("Proved: gradient descent, started from these initial weights (seed 0) with step")
+    assert proof.headline.startswith("Proved: from its initial weights (seed 0), gradient descent with step size")
     assert proof.start.steps == proof.run.step
     assert all(np.array_equal(proof.start.params[k], proof.run.initial[k]) for k in proof.network.trained_names)
     assert len(proof.verdict.course) == proof.run.step
@@ -64,14 +66,15 @@ def test_the_tube_is_drawn(proof):
         )
     )  # fmt: skip
     assert proof_figures.tube_figure(from_here) is None
-    assert from_here.headline.startswith("Proved: from the trained weights")
+    assert from_here.headline.startswith(f"Proved: from the weights that {proof.run.step} steps of training left")
+    assert from_here.headline.endswith("The training before is not part of the proof.")
 
 
 def test_from_here_leaves_it_away(proof):
     found = wp.prove(SPHERE, from_start=False, **SMALL)
     assert found.proved
     assert found.start is None
-    assert not any("initial weights" in note for note in found.notes)
+    assert not any("not proved from the initial weights" in note for note in found.notes)
 
 
 def test_going_on_gives_the_same_certificate(proof):
@@ -81,13 +84,16 @@ def test_going_on_gives_the_same_certificate(proof):
     assert {path: path.read_bytes() for path in (proof.folder / "certificate").iterdir()} == files
 
 
-def test_what_takes_too_long_is_not_done_unasked(monkeypatch):
-    monkeypatch.setattr(beginning, "AFFORDABLE", 0.0)
-    found = wp.prove(SPHERE, **SMALL)
+def test_what_takes_too_long_is_not_done_unasked():
+    found = wp.prove(SPHERE, alpha=1.0, budget=0.0, **SMALL)
     assert found.proved
     assert found.start is None
     assert any("takes about" in note for note in found.notes)
-    assert wp.prove(SPHERE, from_start=True, **SMALL).start is not None
+    assert wp.prove(SPHERE, alpha=1.0, budget=0.0, from_start=True, **SMALL).start is not None
+    lazier = wp.prove(SPHERE, budget=0.0, **SMALL)
+    assert lazier.before
+    assert to_config(lazier.network)["alpha"] > 1
+    assert any("outputs are multiplied by alpha" in note for note in lazier.notes)
 
 
 def test_a_refused_proof_from_the_start_becomes_one_from_here(monkeypatch):
@@ -98,17 +104,39 @@ def test_a_refused_proof_from_the_start_becomes_one_from_here(monkeypatch):
         raise NotProvedError("nothing bounds the distance", decided=True)
 
     monkeypatch.setattr(starts, "follow", lost)
-    found = wp.prove(SPHERE, **SMALL)
+    found = wp.prove(SPHERE, alpha=1.0, **SMALL)
     assert found.proved
     assert found.start is None
     assert "not proved from the initial weights: nothing bounds the distance" in found.notes
+
+
+def test_a_ball_that_outgrows_its_bounds_is_made_smaller(monkeypatch):
+    """Factors of growth hold on a ball: where it was too large, the certificate asks for more bits, and is verified."""
+    from wideproof.proving import beginning
+
+    asked = []
+
+    def at_first_lost(job, attempt, what):
+        asked.append(max(attempt.certificate.start.bits))
+        if len(asked) == 1:
+            return Verdict(reason="after 3 of 9 steps nothing bounds the distance")
+        return verified(job, attempt, what)
+
+    verified = beginning.verified
+    monkeypatch.setattr(beginning, "verified", at_first_lost)
+    found = wp.prove(SPHERE, alpha=1.0, **SMALL)
+    assert found.start is not None
+    assert len(asked) == 2
+    assert asked[1] > asked[0]
 
 
 def test_sgd_from_the_start_by_prove(tmp_path):
     found = wp.prove(SPHERE, batch=3, from_start=True, folder=tmp_path / "p", **SMALL)
     assert found.proved, found
     assert found.start.batches.shape == (found.run.step, 3)
-    assert " of SGD (batches of 3) from these initial weights (seed 0) and then gradient descent" in found.headline
+    assert found.headline.startswith(
+        f"Proved: from its initial weights (seed 0), {found.start.steps} steps of SGD in batches of 3, "
+    )
 
 
 def test_sgd_into_a_basin_and_on_in_any_order(sgd, tmp_path):
@@ -135,9 +163,9 @@ def test_sgd_into_a_basin_and_on_in_any_order(sgd, tmp_path):
 def test_random_batches_from_the_start(sgd):
     network, data = sgd.network, sgd.data
     near = polish(network, sgd.params, data.x, data.y).params
-    assert enter(sgd, certify_sampling(network, near, data, batch=4)).certificate.start.steps == 100
+    assert enter(sgd, certify(Problem(network, data).at(near), Sampling(4))).certificate.start.steps == 100
     early = wp.train(network, data, wp.Recipe(steps=2, batch=4, step_size=0.1))
-    far = enter(early, certify_epochs(network, near, data, batch=4))
+    far = enter(early, certify(Problem(network, data).at(near), Epochs(4)))
     assert far.certificate is None
     assert far.obstacle.quantity == "distance"
 
@@ -201,12 +229,76 @@ def test_a_run_far_from_a_fit_is_proved_in_finite_time(problem, tmp_path):
         ({"steps": 3, "optimizer": "momentum", "step_size": 0.01}, "the steps of 'momentum' are not followed"),
         ({"steps": 40, "step_size": 1e3, "divergence_factor": 10.0}, "the run diverged after"),
         ({"steps": 3, "loss": "hinge", "step_size": 0.01}, "the loss 'hinge' is not followed: use one of squared"),
+        ({"steps": 3, "loss": "cross_entropy"}, "the loss 'cross_entropy' is not followed: use one of squared"),
+        (
+            {"steps": 3, "class_weights": "balanced"},
+            "weights of examples or classes are not followed: train without them",
+        ),
         ({"steps": 3, "precision": "float32"}, "not close enough to exact ones: train in float64"),
+        ({"steps": 3, "optimizer": "nesterov", "momentum": 0.5}, "the steps of 'nesterov' are not followed"),
+        ({"steps": 3, "optimizer": "adamw", "step_size": 0.01}, "the steps of 'adamw' are not followed"),
+        ({"steps": 3, "weight_decay": 0.1}, "weight decay are not followed: train with weight_decay=0"),
+        ({"steps": 3, "schedule": "milestones(2)"}, "one step size for all steps, .* changes it at step 2"),
+        ({"steps": 3, "batch": 5, "shuffle": True}, "with 12 examples in batches of 5 the last batch of every epoch"),
     ],
 )
 def test_what_cannot_be_followed_is_one_sentence(problem, recipe, words):
     with pytest.raises(InputError, match=words):
         wp.follow(wp.train(problem[0], problem[1], wp.Recipe(**recipe)))
+
+
+def test_epochs_of_shuffled_batches_are_followed(problem, tmp_path):
+    """They are stored batches: every example once an epoch; with another order of them nothing is proved."""
+    network, data = problem
+    run = wp.train(network, data, wp.Recipe(steps=60, batch=4, step_size=0.1, shuffle=True))
+    found = wp.follow(run, tmp_path / "c")
+    assert found.proved
+    assert found.minimum
+    assert " with the stored batches of 4 in their order" in str(found)
+    made = found.attempt.certificate
+    assert made is not None
+    assert made.start is not None
+    own, drawn = made.start.batches, batches_of(dataclasses.replace(run, recipe=wp.Recipe(steps=60, batch=4)))
+    assert own is not None
+    assert drawn is not None
+    assert np.array_equal(np.sort(own.reshape(20, 12), axis=1), np.tile(np.arange(12), (20, 1)))
+    for k, other in enumerate((own[::-1].copy(), drawn)):
+        lie = dataclasses.replace(made, start=dataclasses.replace(made.start, batches=other))
+        lie.save(tmp_path / f"lie{k}")
+        assert verify(tmp_path / f"lie{k}").answer == "not proved"
+
+
+def test_a_schedule_that_has_not_begun_is_one_step_size(problem):
+    network, data = problem
+    run = wp.train(network, data, wp.Recipe(steps=12, step_size=0.05, schedule="milestones(12)"))
+    assert wp.follow(run).proved
+
+
+@pytest.mark.parametrize(
+    "recipe", [{"optimizer": "adamw", "step_size": 0.01}, {"optimizer": "nesterov"}, {"schedule": "warmup(5)"}]
+)
+def test_gradient_descent_from_the_weights_that_another_method_left(problem, tmp_path, recipe):
+    """From there on it is proved; asked for the start, one sentence says why not."""
+    run = wp.train(problem[0], problem[1], wp.Recipe(steps=400, **recipe))
+    found = wp.prove_run(run, tmp_path / "p", from_start=None)
+    assert found.proved, found
+    assert found.headline.startswith("Proved: from the weights that 400 steps of training left, gradient descent")
+    assert any(note.startswith("not proved from the initial weights: ") for note in found.notes)
+    assert found.predicted is None  # what the Gram matrix predicts is the course of gradient descent
+    with pytest.raises(InputError, match=r"are not followed|one step size for all"):
+        wp.prove_run(run, tmp_path / "q", from_start=True)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ({"loss": "cross_entropy"}, "this run was trained with the loss 'cross_entropy': use `follow`"),
+        ({"class_weights": (1.0, 2.0)}, "this run was trained with weights of examples"),
+    ],
+)
+def test_a_minimum_of_another_objective_is_not_proved_as_one_of_the_squared_loss(problem, tmp_path, recipe, words):
+    with pytest.raises(InputError, match=words):
+        wp.prove_run(wp.train(problem[0], problem[1], wp.Recipe(steps=3, **recipe)), tmp_path / "proof")
 
 
 def test_too_many_steps_are_one_sentence(problem, monkeypatch):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from wideproof.networks import Sketch
 from wideproof.networks.exchange import Model, to_onnx
 from wideproof.proving import Predictor, models
 
+certify: Any = wp.certify  # the type of the proof depends on the model
 FLOWERS = {"classes": ("setosa", "virginica"), "limit": 12, "prepare": "standardize"}
+MOVED = {**FLOWERS, "polish": math.inf}
 
 
 def model(outputs: int = 1) -> Model:
@@ -24,13 +28,14 @@ def model(outputs: int = 1) -> Model:
 
 @pytest.fixture(scope="module")
 def proof(tmp_path_factory):
-    return wp.certify(model(), "iris", folder=tmp_path_factory.mktemp("models") / "proof", **FLOWERS)
+    return certify(model(), "iris", folder=tmp_path_factory.mktemp("models") / "proof", **MOVED)
 
 
 def test_weights_are_polished_and_the_proof_says_how_far(proof):
     assert proof.proved
-    (share,) = re.findall(r"not near the given weights: polishing moved them by (\S+) %", proof.headline)
-    assert float(share) == pytest.approx(100 * proof.polished_share, rel=0.05)
+    ((far, share),) = re.findall(r"at a distance of at most (\S+) from the given weights \((\S+) % of", proof.headline)
+    assert proof.polished.moved < float(far) < 1.01 * (proof.polished.moved + proof.attempt.descent.radius)
+    assert float(share) == pytest.approx(100 * proof.polished_share * float(far) / proof.polished.moved, rel=0.01)
     before, after = model().params, proof.certificate.params
     moved = np.sqrt(sum(float(np.sum((after[name] - before[name]) ** 2)) for name in before))
     size = np.sqrt(sum(float(np.sum(weight**2)) for weight in before.values()))
@@ -51,7 +56,7 @@ def test_its_folder_predicts_and_reports(proof, tmp_path):
 
 
 def test_weights_that_pass_are_left_alone(proof):
-    again = wp.certify(Model(proof.network, dict(proof.certificate.params)), "iris", targets="one-hot", **FLOWERS)
+    again = certify(Model(proof.network, dict(proof.certificate.params)), "iris", targets="one-hot", **FLOWERS)
     assert again.proved
     assert again.polished is None
     for name, weight in proof.certificate.params.items():
@@ -60,48 +65,63 @@ def test_weights_that_pass_are_left_alone(proof):
 
 def test_a_little_polishing_is_said_in_passing(proof):
     near = {name: weight + 1e-3 * np.sign(weight) for name, weight in proof.certificate.params.items()}
-    again = wp.certify(Model(proof.network, near), "iris", targets="one-hot", polish=0.1, **FLOWERS)
+    again = certify(Model(proof.network, near), "iris", targets="one-hot", polish=0.1, **FLOWERS)
     assert again.proved
     assert 0 < again.polished_share < 0.1
-    assert "from the given weights, polished by" in again.headline
+    assert again.headline.startswith("An exact fit of all 12 rows of iris exists at a distance of at most")
+    assert "from the given weights" in again.headline
 
 
-@pytest.mark.parametrize(("polish", "quantity"), [(0, "ratio"), (0.01, "polishing")])
-def test_weights_are_not_polished_farther_than_allowed(proof, polish, quantity):
-    found = wp.certify(model(), "iris", polish=polish, **FLOWERS)
+def test_weights_are_not_polished_farther_than_allowed(proof):
+    found = certify(model(), "iris", polish=0.01, **FLOWERS)
     assert not found.proved
     assert found.certificate is None
     assert found.polished is None
-    assert found.attempt.obstacle.quantity == quantity
-    if quantity == "polishing":
-        assert found.attempt.obstacle.value == pytest.approx(proof.polished_share, rel=1e-6)
+    assert found.attempt.obstacle.quantity == "polishing"
+    assert found.attempt.obstacle.value == pytest.approx(proof.polished_share, rel=1e-6)
+
+
+def test_nothing_moves_unless_that_is_asked_for():
+    """All weights trained is not proved from there, the last layer alone is; and the weights are the model's."""
+    found = certify(model(), "iris", **FLOWERS)
+    assert found.proved
+    assert found.polished is None
+    assert found.headline.startswith(
+        "Proved: from the given weights, gradient descent on its last layer alone with any"
+    )
+    assert found.certificate.graph.trained == ("W2", "b2")
+    assert any(note.startswith("the proof is about the last layer alone; with all weights") for note in found.notes)
+    for name, weight in model().params.items():
+        np.testing.assert_array_equal(found.certificate.params[name], weight)
 
 
 @pytest.mark.parametrize("polish", [-0.1, float("nan"), True, "0.1", None])
 def test_a_share_is_no_less_than_zero(polish):
     with pytest.raises(InputError, match="polish must be a share of the weights' length, 0 or more"):
-        wp.certify(model(), "iris", polish=polish, **FLOWERS)
+        certify(model(), "iris", polish=polish, **FLOWERS)
 
 
 @pytest.mark.parametrize("argument", ["targets", "sharp"])
 def test_a_word_that_is_no_choice_is_refused_by_name(argument):
     with pytest.raises(InputError, match=f"{argument} must be .* got 'perhaps'"):
-        wp.certify(model(), "iris", **{argument: "perhaps"}, **FLOWERS)
+        certify(model(), "iris", **{argument: "perhaps"}, **FLOWERS)
 
 
 def test_a_file_is_the_same_as_the_model_in_it(proof, tmp_path):
     made = model()
     to_onnx(made.network, made.params, tmp_path / "model.onnx")
-    found = wp.certify(tmp_path / "model.onnx", "iris", **FLOWERS)
+    found = certify(tmp_path / "model.onnx", "iris", **MOVED)
     assert found.proved
-    assert found.headline.startswith("Proved, but not near the weights of model.onnx: polishing moved them by")
+    assert found.headline.startswith("An exact fit of all ")
+    assert "from the weights of model.onnx" in found.headline
+    assert "That training gets there is not proved." in found.headline
     assert found.certificate.claims == proof.certificate.claims
 
 
 @pytest.mark.parametrize(("outputs", "targets", "values"), [(1, "signs", {-1, 1}), (2, "one-hot", {0, 1}),
                                                            (2, "signs", {-1, 1})])  # fmt: skip
 def test_labels_are_coded_as_asked(outputs, targets, values):
-    found = wp.certify(model(outputs), "iris", targets=targets, **FLOWERS)
+    found = certify(model(outputs), "iris", targets=targets, **MOVED)
     assert found.proved
     assert set(np.unique(found.certificate.y)) == values
     assert found.certificate.y.shape == ((12,) if outputs == 1 else (12, 2))
@@ -110,14 +130,14 @@ def test_labels_are_coded_as_asked(outputs, targets, values):
 
 @pytest.mark.parametrize(("targets", "values"), [("signs", {-1, 1}), ("one-hot", {0, 1})])
 def test_auto_takes_the_coding_that_the_outputs_are_closer_to(targets, values):
-    fitted = wp.certify(model(), "iris", targets=targets, **FLOWERS)
-    again = wp.certify(Model(fitted.network, dict(fitted.certificate.params)), "iris", **FLOWERS)
+    fitted = certify(model(), "iris", targets=targets, **MOVED)
+    again = certify(Model(fitted.network, dict(fitted.certificate.params)), "iris", **FLOWERS)
     assert set(np.unique(again.certificate.y)) == values
     assert again.polished is None
 
 
 def test_only_the_named_weights_move():
-    found = wp.certify(model(), "iris", trained=["W1", "W2"], **FLOWERS)
+    found = certify(model(), "iris", trained=["W1", "W2"], **MOVED)
     assert found.proved
     assert found.certificate.graph.trained == ("W1", "W2")
     np.testing.assert_array_equal(found.certificate.params["b1"], model().params["b1"])
@@ -125,7 +145,7 @@ def test_only_the_named_weights_move():
 
 
 def test_a_read_out_alone_is_linear_and_passes_from_anywhere():
-    found = wp.certify(model(), "iris", trained=["W2", "b2"], **FLOWERS)
+    found = certify(model(), "iris", trained=["W2", "b2"], **FLOWERS)
     assert found.proved
     assert found.polished is None
     assert max(found.certificate.claims["lipschitz"]) < 1e-12
@@ -133,7 +153,9 @@ def test_a_read_out_alone_is_linear_and_passes_from_anywhere():
 
 def test_rows_that_contradict_each_other_have_a_least_loss(rng):
     x = rng.standard_normal((5, 4))
-    found = wp.certify(model(), (np.vstack([x, x[:1]]), [1.0, 2.0, 3.0, 4.0, 5.0, 2.0]), task="regression")
+    found = certify(
+        model(), (np.vstack([x, x[:1]]), [1.0, 2.0, 3.0, 4.0, 5.0, 2.0]), task="regression", polish=math.inf
+    )
     assert found.proved
     assert found.groups.least_loss[0] == pytest.approx(0.25)
 
@@ -142,14 +164,21 @@ def test_rows_that_contradict_each_other_have_a_least_loss(rng):
 def test_images_may_come_as_arrays(rng):
     sketch = Sketch((1, 3, 3))
     network = sketch.read_out(sketch.conv(sketch.input, 4, 3, "softplus"), 1)
-    found = wp.certify(Model(network, network.init(0)), (rng.standard_normal((4, 1, 3, 3)), rng.standard_normal(4)))
+    table = rng.standard_normal((4, 1, 3, 3)), rng.standard_normal(4)
+    found = certify(Model(network, network.init(0)), table, polish=math.inf)
     assert found.proved
 
 
-def test_a_network_of_the_library_is_certified_as_before():
+def test_a_point_of_a_network_of_the_library_is_certified():
     data = wp.prepare(wp.load("iris", classes=FLOWERS["classes"], limit=12), "standardize")
     network = model().network
-    assert wp.certify(network, model().params, data, level="float64").anchor is not None
+    point = wp.Problem(network, data).at(model().params)
+    assert wp.certify(point, level="float64").anchor is not None
+    said = wp.certify(point, wp.Logistic()).conclusion
+    assert said is not None
+    assert said.margin < 1
+    with pytest.raises(InputError, match=re.escape("wp.Problem(network, data).at(params)")):
+        wp.certify(network, "iris")
 
 
 @pytest.mark.parametrize(("given", "options", "said"), [
@@ -161,7 +190,7 @@ def test_a_network_of_the_library_is_certified_as_before():
 ])  # fmt: skip
 def test_bad_input_is_one_sentence(tmp_path, given, options, said):
     with pytest.raises(InputError, match=said):
-        wp.certify(model(), given, folder=tmp_path / "proof", **options)
+        certify(model(), given, folder=tmp_path / "proof", **options)
     assert not (tmp_path / "proof").exists()
 
 
@@ -216,7 +245,7 @@ def test_the_advice_is_in_the_proof_and_the_coding_in_the_progress():
     options = {**FLOWERS, "prepare": "none"}
     far = model()
     loud = Model(far.network, {**far.params, "b2": far.params["b2"] + 5.0})
-    found = wp.certify(loud, "iris", targets="one-hot", progress=lambda now: told.append(now.text), **options)
+    found = certify(loud, "iris", targets="one-hot", progress=lambda now: told.append(now.text), **options)
     assert any(FAR in note for note in found.notes)
     assert any("2 classes as 0 and 1 (setosa, virginica)" in text for text in told)
-    assert not any(FAR in note for note in wp.certify(loud, "iris", **FLOWERS).notes)
+    assert not any(FAR in note for note in certify(loud, "iris", **FLOWERS).notes)

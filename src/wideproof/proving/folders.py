@@ -7,11 +7,14 @@ certificate in `certificate/`, and the report.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import math
 import shutil
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -19,14 +22,48 @@ from wideproof.certificates import load_certificate
 from wideproof.data import AnyDataset, prepare
 from wideproof.errors import InputError
 from wideproof.networks import Network, from_config
-from wideproof.proving.choosing import Choice, scaled
-from wideproof.proving.estimates import Estimate
+from wideproof.planning import Choice, Estimate, Scale, scaled
+from wideproof.proving.limits import LIMIT
 from wideproof.proving.predictor import CERTIFICATE, RUN
 from wideproof.proving.proof import Ratio
 from wideproof.storage import read_json, write_json
 from wideproof.training import Recipe, Run
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 RATIOS, CHOICE = "ratios.json", "choice.json"
+
+
+def temporary(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function that is given no `folder` work in a temporary one, and return its result without it.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Made:
+    ...     folder: Path | None
+    ...     was: str
+    >>> @temporary("proof")
+    ... def make(folder: Path | None = None) -> Made:
+    ...     return Made(folder, folder.name)
+    >>> make(), make(Path("mine")).folder.name
+    (Made(folder=None, was='proof'), 'mine')
+    """
+
+    def wrapped(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            bound = signature.bind(*args, **kwargs)
+            if bound.arguments.get("folder") is not None:
+                return function(*args, **kwargs)
+            with tempfile.TemporaryDirectory() as kept:
+                bound.arguments["folder"] = Path(kept) / name
+                return dataclasses.replace(function(*bound.args, **bound.kwargs), folder=None)  # pyright: ignore[reportArgumentType]
+
+        return call
+
+    return wrapped
 
 
 def require_place(folder: Path) -> None:
@@ -51,9 +88,15 @@ def require_same_problem(folder: Path, network: Network, data: AnyDataset) -> No
 
 def forget(folder: Path) -> None:
     """Remove what an attempt left, so that another one can begin."""
+    forget_run(folder)
+    (folder / CHOICE).unlink(missing_ok=True)
+
+
+def forget_run(folder: Path) -> None:
+    """Remove what training left, so that it can begin again with what was chosen."""
     for name in (RUN, CERTIFICATE):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (RATIOS, CHOICE):
+    for name in (RATIOS, LIMIT):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -83,7 +126,8 @@ def read_choice(
     estimate = None if config["estimate"] is None else Estimate(**config["estimate"])
     return Choice(
         ready, from_config(config["network"]), config["preparation"], config["seed"], config["step_size"],
-        config["steps"] if steps is None else steps, estimate, (), tuple(config["notes"]),
+        config["steps"] if steps is None else steps, estimate, tuple(Scale(*row) for row in config.get("scales", ())),
+        notes=tuple(config["notes"]),
     )  # fmt: skip
 
 

@@ -2,30 +2,32 @@ r"""What a training run reached, proved from its first step on: the verifier tak
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wideproof.answers import Answer
+from wideproof.cards import Told
 from wideproof.certificates import (
     DENSE,
     Attempt,
+    Epochs,
+    Finite,
     Obstacle,
-    certify_epochs,
+    Problem,
+    certify,
     certify_from_start,
-    certify_run,
     enter,
     lowers,
     polish,
+    require_followable,
 )
 from wideproof.data import distinct
-from wideproof.deprecations import renamed
 from wideproof.precision import double
-from wideproof.progress import Progress, Watch
+from wideproof.progress import Progress, Watch, shown
+from wideproof.proving import folders
 from wideproof.threads import one_blas_thread
 from wideproof.training import Objective, Run, SquaredLoss
 
@@ -36,17 +38,19 @@ WORTHWHILE = 0.9  # a loss that is lowered to this share of it is claimed
 
 
 @dataclass(frozen=True, eq=False)
-class Followed:
-    """What is proved of a run.
+class Followed(Told):
+    """What is proved about a training run.
 
     Attributes
     ----------
+    run
+        The training run.
     attempt
         The certificate, or the obstacle.
     verdict
         The independent verifier's answer; `None` if there was nothing to verify.
     folder
-        Where the certificate lies; `None` if it was not kept.
+        The folder of the certificate; `None` if it was not kept.
     """
 
     run: Run
@@ -91,30 +95,38 @@ class Followed:
         }  # fmt: skip
 
 
-@renamed(lambda stage: lambda now: stage(now.text), stage="progress")
+@shown
+@folders.temporary("certificate")
 @double
 def follow(
     run: Run, folder: str | Path | None = None, *, sharp: bool = False, progress: Watch | None = None
 ) -> Followed:
     r"""Prove what a training run reached, from its initial weights on.
 
-    That a global minimum is reached, where the run's end is near enough to a fit of the squared loss (Theorem 1 goes on
-    from there with gradient descent; for a run of SGD Theorem 5 with epochs in any order); otherwise the loss after its
-    last step, and that every example is on the right side; and with the logistic loss, where Theorem 3 takes it lower
-    by a tenth or more, that gradient descent does so from there. The run is gradient descent or stochastic gradient
-    descent (with its very batches), on any network. The distance to the exact steps obeys
+    If the run ends near enough to a fit of the squared loss, a global minimum is proved: Theorem 1 goes on from there
+    with gradient descent, and for a run of SGD Theorem 5 with epochs in any order. Otherwise the loss after the last
+    step is proved, and that every example is on the right side. With the logistic loss, Theorem 3 also proves how far
+    gradient descent lowers it from there, if that is by a tenth or more. The run may be gradient descent or stochastic
+    gradient descent (with its own batches), on any network. The distance to the exact steps obeys
     $\varepsilon_{k+1} = G_k \varepsilon_k + \delta_k$, see `wideproof.certificates.growth`.
 
     Parameters
     ----------
     run
-        Of `train`, with the optimizer "plain" in float64.
+        A run of `train` with the optimizer `"plain"` and one step size in float64, in any batches of one size (with
+        `shuffle=True`: one that divides the number of examples), without weight decay, and without weights of examples
+        or classes.
     folder
-        Where the certificate is kept; by default it is not.
+        The folder for the certificate; by default it is not kept.
     sharp
-        Sharper Lipschitz constants; slower.
+        Use sharper Lipschitz constants, which take longer.
     progress
-        Is told what begins.
+        Callback; receives a `Progress` at every stage.
+
+    Returns
+    -------
+    Followed
+        The certificate or the obstacle, and the verifier's answer.
 
     Examples
     --------
@@ -127,18 +139,15 @@ def follow(
     """
     from wideproof_verify import verify
 
-    if folder is None:
-        with tempfile.TemporaryDirectory() as kept:
-            return dataclasses.replace(
-                follow(run, Path(kept) / "certificate", sharp=sharp, progress=progress), folder=None
-            )
+    assert folder is not None
 
     def tell(stage: str, text: str) -> None:
         if progress is not None:
             progress(Progress(stage, text=text))
 
+    require_followable(run)
     place, squared = Path(folder), run.recipe.objective == Objective(SquaredLoss(), "half_sum")
-    claims: list[Callable[[], Attempt]] = [lambda: certify_run(run)]
+    claims: list[Callable[[], Attempt]] = [lambda: certify_from_start(run, Finite())]
     if squared:
         claims.insert(0, lambda: certify_from_start(run, sharp=sharp))
     if lowers(run):
@@ -165,7 +174,8 @@ def _epochs(run: Run, sharp: bool) -> Attempt:
     if groups.repeated or run.data.y.size > DENSE:
         return Attempt(None, None, Obstacle("rows", run.data.y.size, DENSE, "too many outputs, or equal rows", ()))
     near = polish(run.network, run.params, run.data.x, run.data.y).params
-    return enter(run, certify_epochs(run.network, near, run.data, batch=run.recipe.batch or run.data.n, sharp=sharp))
+    point = Problem(run.network, run.data).at(near)
+    return enter(run, certify(point, Epochs(run.recipe.batch or run.data.n), sharp=sharp))
 
 
 def _lower(run: Run, sharp: bool) -> Attempt:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from wideproof.certificates import Attempt
+from wideproof.planning import BUDGET
 from wideproof.progress import Progress, Watch
 from wideproof.proving.predictor import CERTIFICATE
+from wideproof.proving.proof import Proof
 from wideproof.threads import one_blas_thread
 from wideproof.training import Recipe
 
@@ -21,8 +23,8 @@ from wideproof.training import Recipe
 class Job:
     """What all stages share: where the proof lies, who is told, how long each stage took.
 
-    `from_start` says whether training is followed from its first step, `None` where that is cheap; `before`, whether
-    a proof before training will do.
+    `from_start` says whether training is followed from its first step: `None` where that fits the `budget`, in seconds.
+    `polish` says whether Gauss-Newton steps may move the weights.
     """
 
     folder: Path
@@ -31,12 +33,17 @@ class Job:
     progress: Watch
     seconds: dict[str, float] = field(default_factory=dict)
     from_start: bool | None = False
-    before: bool = False
+    budget: float = BUDGET
+    polish: bool = False
     doing: str = "loading"
 
     def tell(self, text: str) -> None:
         """Tell what is under way."""
         self.progress(Progress(self.doing, text=text))
+
+    def proof(self, attempt: Attempt[Any], verdict: Any, **more: Any) -> Proof:
+        """Return what came of it all; `more` are further attributes of `Proof`."""
+        return Proof(attempt=attempt, verdict=verdict, seconds=self.seconds, folder=self.folder, **more)
 
     @contextmanager
     def stage(self, name: str, words: str) -> Iterator[None]:

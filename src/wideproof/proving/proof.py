@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from wideproof.answers import Answer
-from wideproof.certificates import Attempt, Certificate, Polished, Start
+from wideproof.certificates import Attempt, Certificate, Polished, Start, distance, length
 from wideproof.data import AnyDataset, Audit, Distinct, distinct
 from wideproof.networks import Network
-from wideproof.proving.estimates import Estimate
+from wideproof.planning import Estimate
+from wideproof.proving.limits import Limit
 from wideproof.proving.predictor import Predictor, at_the_start
+from wideproof.proving.ranges import Ranges
 from wideproof.report import proof_sentences
 from wideproof.training import Run
 
@@ -23,7 +25,21 @@ if TYPE_CHECKING:
 
 
 class Ratio(NamedTuple):
-    """The proof ratio at one step of training, with what it is made of."""
+    """The proof ratio at one step of training, with the numbers that it consists of.
+
+    Attributes
+    ----------
+    step
+        The training step.
+    residual
+        Norm of the residual.
+    s
+        Smallest singular value of the Jacobian.
+    h
+        The proof ratio; Theorem 1 needs it below ½.
+    moved
+        Distance of the weights from the initial ones.
+    """
 
     step: int
     residual: float
@@ -32,57 +48,65 @@ class Ratio(NamedTuple):
     moved: float
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Proof:
-    """The main job's result.
+    """The result of `prove`.
 
     Attributes
     ----------
     data
-        The rows that the statement is about, prepared.
+        The rows of the statement, prepared.
     audit
-        The data against the papers' assumptions; `None` where there are too many rows to compare all pairs.
+        The data against the assumptions of the papers; `None` if there are too many rows to compare all pairs.
+    network
+        The network.
     run
-        The training run; `None` where the problem was found impossible before.
+        The training run; `None` if the problem was found impossible before training.
     ratios
-        The proof ratio h along the training.
+        The proof ratio h during training.
     polished
-        What was done to the weights after training, or `None`.
+        How the weights were changed after training, or `None`.
     attempt
-        The certificate or the obstacle.
+        The certificate, or the obstacle.
     verdict
         The independent verifier's answer; `None` if there was nothing to verify.
     eigenvalues
-        Of the Gram matrix, at `"start"` and at `"end"`, where it was formed.
+        Eigenvalues of the Gram matrix at `"start"` and at `"end"`, where it was computed.
     predicted
-        The loss that the Gram matrix at the start predicts, at its steps.
+        Steps, and the losses that the Gram matrix at the start predicts for them.
+    seconds
+        Time of each stage, by name.
+    folder
+        The folder with run, certificate and report; `None` if nothing was kept.
     estimates
-        How good predictions on unseen rows are, by leaving out and of held out rows.
+        Estimates of the quality on unseen rows: by leaving rows out, and on held-out rows.
     notes
         How the table was read and what was chosen, one sentence each.
-    seconds
-        For each stage.
-    folder
-        Where run, certificate and report lie.
     given
-        What the weights are called, where they came with a model and nothing was trained.
+        Name of the weights if they came with a model and nothing was trained; empty otherwise.
+    limit
+        Weights near the limit of gradient descent, with which `predict` predicts; `None` if none were found.
+    ranges
+        The range of each column of the table before preparation.
     """
 
     data: AnyDataset
-    audit: Audit | None
+    audit: Audit | None = None
     network: Network
     run: Run | None
-    ratios: tuple[Ratio, ...]
-    polished: Polished | None
-    attempt: Attempt
+    ratios: tuple[Ratio, ...] = ()
+    polished: Polished | None = None
+    attempt: Attempt[Any]
     verdict: Verdict | None
-    eigenvalues: Mapping[str, np.ndarray]
-    predicted: tuple[np.ndarray, np.ndarray] | None
+    eigenvalues: Mapping[str, np.ndarray] = field(default_factory=dict)
+    predicted: tuple[np.ndarray, np.ndarray] | None = None
     seconds: Mapping[str, float]
     folder: Path | None
     estimates: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
     given: str = ""
+    limit: Limit | None = None
+    ranges: Ranges | None = None
 
     @property
     def _confirmed(self) -> bool:
@@ -115,6 +139,37 @@ class Proof:
         return self.run is not None and self.certificate is not None and at_the_start(self.run, self.certificate)
 
     @property
+    def proved_from(self) -> str:
+        """Where the proof begins: at the initial weights, the trained ones, or those that polishing found."""
+        if not self.proved:
+            return ""
+        untrained = self.run is not None and self.run.step == 0
+        if self.polished is not None and self.polished.steps:
+            return "polished weights"
+        if self.given:
+            return self.given
+        return "initial weights" if self.start is not None or self.before or untrained else "trained weights"
+
+    @property
+    def followed(self) -> int | None:
+        """How many steps were followed until the theorem applied; `None` where the proof begins elsewhere."""
+        if self.proved_from != "initial weights":
+            return None
+        return 0 if self.start is None else self.start.steps
+
+    @property
+    def share_moved(self) -> float | None:
+        """How far gradient descent ever gets from the initial weights, at most, in units of their length."""
+        certificate, found = self.certificate, self.attempt.descent
+        if self.followed is None or self.run is None or certificate is None or found is None:
+            return None
+        names = self.network.trained_names
+        there = distance(names, certificate.params, self.run.initial) + found.radius
+        return (there + (0.0 if self.start is None else self.start.distance)) / length(
+            {name: self.run.initial[name] for name in names}
+        )
+
+    @property
     def polished_share(self) -> float:
         """How far polishing moved the weights, in units of their length; 0 where nothing was polished."""
         if self.polished is None or self.run is None:
@@ -143,23 +198,45 @@ class Proof:
 
     @property
     def model(self) -> Predictor:
-        """The network with the weights that the statement is about, or leads to where it is one before training."""
+        """The network with the weights that gradient descent tends to, or those that the statement is about."""
+        if self.limit is not None:
+            return Predictor(self.network, self.limit.params, self.data, self.limit, self.ranges)
         made = None if self.before else self.certificate
         params = made.params if made else self.run.params if self.run else None
         if params is None:
             raise ValueError("nothing was trained, so there is nothing to predict with")
-        return Predictor(self.network, params, self.data)
+        return Predictor(self.network, params, self.data, ranges=self.ranges)
 
     def predict(self, rows: Any) -> np.ndarray:
-        """Return classes (their names) or numbers (in the target's own units) for new rows.
+        """Return predictions for new rows: names of classes, or numbers in the units of the target.
 
-        `rows` is a path, a DataFrame, or an array with the columns of the table that was given; encoding and
-        preparation are applied as they were to the rows of the proof.
+        Encoding and preparation of the proof's table are applied to the new rows.
+
+        Parameters
+        ----------
+        rows
+            New rows: a path, a DataFrame, or an array with the columns of the table.
+
+        Returns
+        -------
+        array
+            One prediction for each row.
         """
         return self.model.predict(rows)
 
     def save_report(self, folder: str | Path | None = None) -> Path:
-        """Write the report as one HTML file, with its figures and the contradicting rows beside it."""
+        """Write the report as one HTML file, with its figures and the contradicting rows in the same folder.
+
+        Parameters
+        ----------
+        folder
+            The folder; by default that of the proof.
+
+        Returns
+        -------
+        Path
+            The path of the report.
+        """
         from wideproof.report import save_report
 
         if folder is None and self.folder is None:
@@ -200,6 +277,12 @@ class Proof:
             "start": None if self.start is None else {"steps": self.start.steps, "step_size": self.start.step_size,
                                                       "distance": self.start.distance},
             "before_training": self.before,
+            "proved_from": self.proved_from,
+            "followed": self.followed,
+            "alpha": getattr(self.network, "alpha", 1.0),
+            "share_moved": self.share_moved,
+            "limit": None if self.limit is None else {"residual": self.limit.residual, "distance": self.limit.distance,
+                                                      "share": self.limit.share},
             "claims": None if self.certificate is None else dict(self.certificate.claims),
             "h": self.attempt.h,
             "radius": None if found is None else found.radius,

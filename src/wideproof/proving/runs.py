@@ -4,38 +4,43 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wideproof.certificates import DENSE, certify
-from wideproof.data import audit, distinct
-from wideproof.deprecations import renamed
+from wideproof.certificates import DENSE, Problem, certify
+from wideproof.data import audit
+from wideproof.errors import InputError
 from wideproof.precision import double
-from wideproof.progress import Watch, unwatched
-from wideproof.proving.beginning import begun
-from wideproof.proving.certifying import certified, spectra
+from wideproof.progress import Watch, shown, unwatched
+from wideproof.proving.beginning import begun, moved
+from wideproof.proving.certifying import certified_end, spectra
 from wideproof.proving.job import Job, verified
 from wideproof.proving.proof import Proof
-from wideproof.proving.stages import AUDITED, look_at
-from wideproof.training import Run
+from wideproof.proving.stages import AUDITED, ratio_of
+from wideproof.training import Run, SquaredLoss
 
 
-@renamed(lambda stage: lambda now: stage(now.text), stage="progress")
+@shown
 @double
 def prove_run(
     run: Run, folder: str | Path, *, from_start: bool | None = False, sharp: bool = False, progress: Watch | None = None
 ) -> Proof:
-    r"""Prove that gradient descent goes on from a run to a global minimum, or say what is in the way.
+    r"""Prove that gradient descent continues from a run to a global minimum, or say what is in the way.
 
     Parameters
     ----------
     run
-        A run of the squared loss. Where its weights are too far from a fit for a proof they are polished first.
+        A run of the squared loss. If its weights are too far from a fit, they are polished first.
     folder
-        Where the certificate is written.
+        The folder for the certificate.
     from_start
-        Prove it from the run's initial weights on, by following every step (`None`: if that is quick).
-    progress
-        Is told what begins.
+        Prove it from the run's initial weights, by following every step; `None`: if that is quick.
     sharp
-        Spend a pass and some spectral norms for each example on sharper Lipschitz constants.
+        Use sharper Lipschitz constants: one more pass and some spectral norms for each example.
+    progress
+        Callback; receives a `Progress` at every stage.
+
+    Returns
+    -------
+    Proof
+        A `Proof`: proved, or not proved with the obstacle.
 
     Examples
     --------
@@ -47,22 +52,29 @@ def prove_run(
     >>> prove_run(run, tempfile.mkdtemp()).proved
     True
     """
+    if not isinstance(run.recipe.objective.loss, SquaredLoss) or run.recipe.weighted:
+        what = "weights of examples" if run.recipe.weighted else f"the loss {run.recipe.loss!r}"
+        raise InputError(
+            f"a global minimum of the squared loss without weights is proved, and this run was trained with {what}: "
+            "use `follow`, or train with loss='squared'"
+        )
     data, network = run.data, run.network
     job = Job(Path(folder), run.recipe, sharp, progress or unwatched, from_start=from_start)
-    size = distinct(data).n * network.scored(data.y)[0].size
+    problem = Problem(network, data)
+    size = problem.groups.n * network.scored(data.y)[0].size
     with job.stage("certifying", "measuring the weights"):
-        first = certify(network, run.initial, data, level="float64") if size <= DENSE else None
-        here = certify(network, run.params, data, level="float64")
-    attempt, verdict, notes = begun(job, network, run, here.h)
+        first = certify(problem.at(run.initial), level="float64") if size <= DENSE else None
+        here = certify(problem.at(run.params), level="float64")
+    attempt, verdict, notes, _ = begun(job, network, run, here.h)
     polished = None
     if attempt is None or verdict is None:
         with job.stage("certifying", "certifying"):
-            attempt, polished = certified(job, network, run, data, here.h)
+            attempt, polished = certified_end(job, problem, run, here.h)
         verdict = verified(job, attempt)
     audited = audit(data, margin="never") if data.n <= AUDITED else None
     eigenvalues, predicted = spectra(run, data, first, attempt)
-    ratios = tuple(look_at(run, found) for found in (here,) if found.anchor is not None)
-    return Proof(
-        data, audited, network, run, ratios, polished, attempt, verdict, eigenvalues, predicted, job.seconds,
-        job.folder, (), (*data.notes, *notes),
+    return job.proof(
+        attempt, verdict, data=data, audit=audited, network=network, run=run,
+        ratios=() if here.anchor is None else (ratio_of(here, run.step, moved(run)),), polished=polished,
+        eigenvalues=eigenvalues, predicted=predicted, notes=(*data.notes, *notes),
     )  # fmt: skip

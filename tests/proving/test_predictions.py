@@ -1,0 +1,103 @@
+"""What is said of predictions: rows outside the training rows, ties, and which rows are held out."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import wideproof as wp
+from wideproof.data import Dataset
+from wideproof.errors import InputError
+from wideproof.networks import FullyConnected
+from wideproof.proving import Predictor
+from wideproof.proving.ranges import Ranges
+from wideproof.proving.stages import _split
+
+
+def plain(params):
+    return {name: np.asarray(weight, np.float64) for name, weight in params.items()}
+
+
+def test_rows_outside_are_counted_with_their_columns():
+    rng = np.random.default_rng(0)
+    data, new = Dataset(rng.random((50, 8)), np.ones(50), "regression"), rng.random((30, 8)) * 1.1 - 0.05
+    found = Ranges.of(data)
+    by_hand = [(row[j] > max(data.x[:, j])) or (row[j] < min(data.x[:, j])) for row in new for j in range(8)]
+    assert found.outside(new).ravel().tolist() == by_hand
+    assert found.outside(new).any()
+    assert found.sentence(data.x) == ""
+    assert "more columns: extrapolated" in found.sentence(new + 5)
+    one = np.clip(new[:1], found.low, found.high)
+    one[0, 3] = 7.0
+    names = tuple("abcdefgh")
+    assert found.sentence(one, names) == (
+        "1 of 1 row lies outside the range of the training rows, in d (1): extrapolated"
+    )
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_ties_are_named_as_ties(outputs):
+    """With a read-out of zeros all outputs are equal."""
+    network = FullyConnected(2, 8, 1, outputs=outputs)
+    zero = {name: np.zeros_like(weight) for name, weight in network.init(0).items()}
+    y = np.array([1.0, -1.0, 1.0]) if outputs == 1 else 2 * np.eye(3) - 1
+    names = ("no", "yes") if outputs == 1 else ("red", "green", "blue")
+    data = Dataset(np.eye(3)[:, :2], y, "binary" if outputs == 1 else "multiclass", classes=names)
+    model = Predictor(network, zero, data)
+    assert model.predict(np.eye(2)).tolist() == [" or ".join(names)] * 2
+    assert model.remarks(np.eye(2)) == (
+        "2 predictions are ties: the network's outputs for two or more classes are equal there, and all of these are "
+        "named",
+    )
+    apart = dataclasses.replace(model, params=plain(network.init(0)))
+    assert set(apart.predict(np.eye(2)).tolist()) <= set(names)
+    assert apart.remarks(np.eye(2)) == ()
+
+
+def test_some_ties_among_other_rows():
+    network = FullyConnected(2, 8, 1, outputs=3)
+    data = Dataset(np.eye(3)[:, :2], 2 * np.eye(3) - 1, "multiclass", classes=("a", "b", "c"))
+    model = Predictor(network, plain(network.init(0)), data)
+    outputs = np.array([[1.0, 1.0, 0.0], [0.0, 2.0, 1.0], [3.0, 3.0, 3.0]])
+    assert model.classes_of(outputs).tolist() == ["a or b", "b", "a or b or c"]
+
+
+def frame(n=40):
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2024-01-01", periods=n)[rng.permutation(n)]
+    a = rng.standard_normal(n)
+    return pd.DataFrame({"a": a, "day": days, "y": np.where(a > 0, "up", "down")}), days
+
+
+def test_the_last_rows_are_held_out_where_there_are_dates():
+    table, _ = frame()
+    data = wp.load(table, target="y")
+    when = data.x[:, 1]
+    kept, out = _split(data, 0.25, when)
+    assert out is not None
+    assert (kept.n, out.n) == (30, 10)
+    assert kept.x[:, 1].max() < out.x[:, 1].min()
+    same = np.where(when > np.median(when), when.max(), when)  # the last day has half of the rows
+    kept, out = _split(data, 0.25, same)
+    assert out is not None
+    assert out.n == 20
+    with pytest.raises(InputError, match=r"more than half of the table.*hold out less"):
+        _split(data, 0.25, np.where(when > np.sort(when)[5], when.max(), when))
+
+
+def test_a_proof_says_so_and_a_folder_knows_the_ranges(tmp_path):
+    table, days = frame()
+    found = wp.prove(table, target="y", holdout=0.25, budget=0.0, steps=2, folder=tmp_path / "p")
+    folds, held = found.estimates
+    assert (folds.date, held.date, held.rows) == ("day", "day", 10)
+    assert str(held).startswith("On the last 10 rows by day, held out: ")
+    assert any(note.startswith("both estimates differ by ") for note in found.notes)
+    model = Predictor.load(tmp_path / "p")
+    assert model.ranges is not None
+    early = table["day"].isin(days.sort_values()[:30].tolist())
+    assert model.ranges.high[0] == table["a"][early].max()
+    assert model.remarks(table[early])[:1] != found.model.remarks(table[~early])[:1]
+    (said, *_) = found.model.remarks(table[~early])
+    assert said.startswith("10 of 10 rows lie outside the range of the training rows, in day (10)")
+    assert not any("outside" in sentence for sentence in model.remarks(table[early]))
