@@ -71,7 +71,7 @@ def test_the_polar_factor_reaches_the_nuclear_norm_and_beats_random_directions()
         assert np.linalg.norm(moved(before, other).h[2, -1] - before.h[2, -1]) < reached / 2
 
 
-def test_the_remainder_is_the_sum_of_the_gains() -> None:
+def test_the_remainder_is_the_sum_of_the_gains_and_half_the_square_of_the_shift() -> None:
     before, radius = seen(), 1.0
     losses = before.outputs - 1.0
     targets = np.ones_like(losses)
@@ -81,6 +81,15 @@ def test_the_remainder_is_the_sum_of_the_gains() -> None:
     np.testing.assert_allclose(after.h[:, :-1], before.h[:, :-1], atol=1e-12)
     remainder = objective(after.outputs, targets) - objective(before.outputs, targets)
     remainder -= backward(before, losses).pair(change)
+    # Where φ bends between g and g + s, it exceeds its tangent by |g + s|; elsewhere it is its tangent.
+    sample = int(np.linalg.norm(losses[:, -1], axis=-1).argmax())
+    flipped = before.mask[sample, -1] != after.mask[sample, -1]
+    gains = (losses[sample, -1] @ before.B)[flipped] * np.abs(after.g[sample, -1, flipped])
+    assert len(gains) > 1
+    assert (gains > 0).all()
+    shifts = after.outputs - before.outputs
+    assert remainder == pytest.approx(gains.sum() + (shifts**2).sum() / 2, rel=1e-9)
+    assert remainder != pytest.approx(gains[1:].sum() + (shifts**2).sum() / 2, rel=1e-9)
     rng = np.random.default_rng(1)
     for _ in range(5):
         other = attacks.gaussian_attack(WIDTH, radius, rng)

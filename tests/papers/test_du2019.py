@@ -166,7 +166,7 @@ def test_parallel_vectors_have_dependent_powers():
 
 @pytest.mark.parametrize("misprint", ["index", "rho"])
 def test_misprinted_limit_is_rejected(misprint):
-    found = LAB.finite("fully-connected", spread=True)
+    found = LAB.finite("fully-connected", "unit")
     wrong = recursion(found.network, found.x, (misprint,), nodes=96)
     assert law("W2", found.blocks["W2"], wrong.blocks["W2"]).outcome is Answer.FAILS
 

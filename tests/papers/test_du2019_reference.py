@@ -19,10 +19,11 @@ from wideproof.monitors.smooth import (
     tracked_movement,
 )
 from wideproof.networks import ConvResidual, FullyConnected, Residual, get_activation
+from wideproof.papers.du2019.functions import FUNCTIONS
 from wideproof.papers.du2019.initialization import least_moment
 from wideproof.papers.du2019.lab import FOUR, THREE, Lab
 from wideproof.papers.du2019.positivity import pair_eigenvalues, tensor_rank
-from wideproof.papers.du2019.recursion import FUNCTIONS, averages, expectations, recursion
+from wideproof.papers.du2019.recursion import averages, expectations, recursion
 from wideproof.training import Recipe, train
 
 pytestmark = pytest.mark.slow

@@ -14,12 +14,17 @@ SMALL = 200  # below this many rows or columns a dense decomposition is faster t
 
 
 def spectral_norm(matrix: ArrayLike) -> float:
-    r"""Return $\|A\|_2$: from $A A^\top$ or the decomposition where one side is small, else by Lanczos iteration.
+    r"""Return $\|A\|_2$, from a decomposition if one side is small, otherwise by Lanczos iteration.
 
     Parameters
     ----------
     matrix
         $A$.
+
+    Returns
+    -------
+    float
+        The norm.
 
     Examples
     --------
@@ -35,16 +40,23 @@ def spectral_norm(matrix: ArrayLike) -> float:
 
 
 def operator_norm(shape: tuple[int, int], apply: Map, adjoint: Map) -> float:
-    r"""Return $\|A\|_2$ of an operator known by $v \mapsto A v$ and $w \mapsto A^\top w$, to about 1e-10.
+    r"""Return $\|A\|_2$ of an operator known by its products, to about 1e-10.
 
-    Lanczos iteration from a fixed start; a lower estimate by nature, exact to rounding when it converges.
+    Lanczos iteration from a fixed start: a lower estimate, exact up to rounding when it converges.
 
     Parameters
     ----------
     shape
         Rows and columns of $A$.
-    apply, adjoint
-        The two products.
+    apply
+        The product $v \mapsto A v$.
+    adjoint
+        The product $w \mapsto A^\top w$.
+
+    Returns
+    -------
+    float
+        The norm.
     """
     if min(shape) == 1:
         column = apply(np.ones(1)) if shape[1] == 1 else adjoint(np.ones(1))
@@ -67,7 +79,17 @@ class _Operator(LinearOperator):
 
 
 class Distance(NamedTuple):
-    r"""How far a weight is from its start: $\|\Delta W\|_2$, $\|\Delta W\|_F$, the largest norm of a unit's change."""
+    r"""The distance of a weight from its initial value.
+
+    Attributes
+    ----------
+    spectral
+        $\|\Delta W\|_2$.
+    frobenius
+        $\|\Delta W\|_F$.
+    unit
+        The largest norm of the change of one unit.
+    """
 
     spectral: float
     frobenius: float
@@ -77,12 +99,21 @@ class Distance(NamedTuple):
 def distances(
     params: Mapping[str, ArrayLike], start: Mapping[str, ArrayLike], units: str = "rows"
 ) -> dict[str, Distance]:
-    """Return for each weight matrix how far it is from `start`; `units` says whether a unit is a row or a column.
+    """Return the distance of each weight matrix from its initial value.
 
     Parameters
     ----------
     params
         Weights by name.
+    start
+        The initial weights, by name.
+    units
+        Whether a unit is one of the `"rows"` or one of the `"columns"`.
+
+    Returns
+    -------
+    dict[str, Distance]
+        The distances by name.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 
 def active(values: ArrayLike, at_zero: bool = False) -> Bool[np.ndarray, "*examples m"]:
-    r"""Return the mask $1\{z > 0\}$, or $1\{z \ge 0\}$ where the paper counts zero as active.
+    r"""Return the mask $1\{z > 0\}$, or $1\{z \ge 0\}$ if the paper counts zero as active.
 
     Parameters
     ----------
@@ -16,18 +16,30 @@ def active(values: ArrayLike, at_zero: bool = False) -> Bool[np.ndarray, "*examp
         Preactivations $z$.
     at_zero
         Whether zero counts as active.
+
+    Returns
+    -------
+    array
+        The mask, in the shape of `values`.
     """
     z = np.asarray(values)
     return z >= 0 if at_zero else z > 0
 
 
 def flips(mask: ArrayLike, other: ArrayLike) -> Int[np.ndarray, "*examples"]:
-    """Return how many units differ between two patterns, for every example (the last axis is summed).
+    """Return the number of units whose activation differs between two patterns, for every example.
 
     Parameters
     ----------
-    mask, other
-        Two patterns of the same shape.
+    mask
+        A pattern of activations, units along the last axis.
+    other
+        A second one, of the same shape.
+
+    Returns
+    -------
+    array
+        One number for each example.
 
     Examples
     --------
@@ -38,25 +50,39 @@ def flips(mask: ArrayLike, other: ArrayLike) -> Int[np.ndarray, "*examples"]:
 
 
 def union_of_flips(mask: ArrayLike, other: ArrayLike) -> int:
-    """Return how many units differ for at least one example (the first axis).
+    """Return the number of units whose activation differs for at least one example.
 
     Parameters
     ----------
-    mask, other
-        Two patterns of the same shape.
+    mask
+        A pattern of activations, examples along the first axis.
+    other
+        A second one, of the same shape.
+
+    Returns
+    -------
+    int
+        The number of units.
     """
     return int((np.asarray(mask) != np.asarray(other)).any(axis=0).sum())
 
 
 def small_values(values: ArrayLike, beta: ArrayLike) -> Int[np.ndarray, "..."]:
-    r"""Return the number of units with $|z| \le \beta$ for every example and every $\beta$: shape `(*examples, *beta)`.
+    r"""Return the number of units with $|z| \le \beta$ for every example and every $\beta$.
 
-    Sorted once, so that many thresholds cost as much as one.
+    Values are sorted once, so that many thresholds cost as much as one.
 
     Parameters
     ----------
     values
         Preactivations $z$, units along the last axis.
+    beta
+        Thresholds.
+
+    Returns
+    -------
+    array
+        Numbers in the shape `(*examples, *beta)`.
 
     Examples
     --------

@@ -31,9 +31,13 @@ class Trace:
         The outputs, `(n, *out)`.
     features
         Every layer, as `network.features` gives them.
-    inputs, values, cotangents
-        By weight name, $u$, $z = W u$ and $b$ of each use; `cotangents` are those of the sum of all outputs, which is
-        the output itself for networks with one.
+    inputs
+        By weight name, the input $u$ of each use.
+    values
+        By weight name, $z = W u$ of each use.
+    cotangents
+        By weight name, the cotangent $b$ of each use, for the sum of all outputs (for a network with one output, that
+        output).
     """
 
     outputs: Float[np.ndarray, "n ..."]
@@ -45,14 +49,21 @@ class Trace:
 
 @double
 def trace(network: Network, params: Mapping[str, ArrayLike], x: ArrayLike) -> Trace:
-    """Run the network on a batch and keep the inputs, values and cotangents of every use of every weight.
+    """Run the network on a batch and record the inputs, values and cotangents of every use of every weight.
 
     Parameters
     ----------
+    network
+        The network.
     params
         Weights by name.
     x
         Inputs, one example in each row.
+
+    Returns
+    -------
+    Trace
+        The recorded arrays.
 
     Examples
     --------

@@ -133,7 +133,8 @@ def pass_in_law(network: ResidualReLU, x: ArrayLike, rng: np.random.Generator, f
             return u @ np.asarray(first)
         values, vectors = np.linalg.eigh(u @ u.T)
         root = vectors * np.sqrt(np.maximum(values, 0))
-        return np.sqrt(2 / network.width) * (root @ rng.standard_normal((len(u), network.width)))
+        width = network.sizes()[layer]
+        return np.sqrt(2 / width) * (root @ rng.standard_normal((len(u), width)))
 
     return Pass(network.theta, *_forward(x, network.depth, network.theta, draw), [])
 

@@ -17,7 +17,12 @@ def top_norms(vectors: ArrayLike) -> Float[np.ndarray, "*examples m"]:
     Parameters
     ----------
     vectors
-        Along the last axis, the entries of $q$.
+        The vectors $q$, along the last axis.
+
+    Returns
+    -------
+    array
+        One number for each $s$ along the last axis.
 
     Examples
     --------
@@ -29,7 +34,15 @@ def top_norms(vectors: ArrayLike) -> Float[np.ndarray, "*examples m"]:
 
 
 class SparseForm(NamedTuple):
-    r"""A value of $b^\top A a$ reached by $s$-sparse unit vectors, and whether it is known to be the largest."""
+    r"""A value of $b^\top A a$ for $s$-sparse unit vectors.
+
+    Attributes
+    ----------
+    value
+        The largest value that was found.
+    exact
+        Whether it is known to be the maximum.
+    """
 
     value: float
     exact: bool
@@ -38,18 +51,27 @@ class SparseForm(NamedTuple):
 def sparse_form(matrix: ArrayLike, s: int, other: int | None = None, restarts: int = 8, seed: int = 0) -> SparseForm:
     r"""Return $\sup b^\top A a$ over unit vectors with $\|a\|_0 \le s$ and $\|b\|_0 \le$ `other` (or `s`).
 
-    Exact when both are 1 (the largest entry), when one of them is 1 (the largest row or column norm over its top
-    entries) or when neither restricts. Otherwise the problem is NP-hard: alternating truncated power steps from the
-    best columns and from random starts reach a value that is a lower bound.
+    The value is exact if both bounds are 1 (the largest entry), if one of them is 1 (the largest row or column norm
+    over its largest entries) or if neither restricts. Otherwise the problem is NP-hard: alternating truncated power
+    steps from the best columns and from random starts give a lower bound.
 
     Parameters
     ----------
     matrix
         $A$.
+    s
+        Maximum number of nonzero entries of $a$.
+    other
+        Maximum number of nonzero entries of $b$; by default `s`.
     restarts
-        Of the alternating search.
+        Number of random starts of the search.
     seed
-        Of its starts.
+        Seed of these starts.
+
+    Returns
+    -------
+    SparseForm
+        The value, and whether it is the maximum.
 
     Examples
     --------

@@ -5,7 +5,6 @@ from wideproof.papers import zou2018
 print(zou2018.theorem_5_1_iii())
 """
 
-from wideproof.doors import lazily as _lazily
 from wideproof.papers.check import Check as Check
 from wideproof.papers.check import agrees as agrees
 from wideproof.papers.check import at_least as at_least
@@ -17,7 +16,10 @@ from wideproof.papers.check import law as law
 from wideproof.papers.check import often as often
 from wideproof.papers.check import scales as scales
 from wideproof.papers.check import sides as sides
+from wideproof.papers.errata import TEXTS as TEXTS
 from wideproof.papers.errata import Erratum as Erratum
+from wideproof.papers.errata import Fault as Fault
+from wideproof.papers.errata import counted as counted
 from wideproof.papers.errata import errata as errata
 from wideproof.papers.errata import noted as noted
 from wideproof.papers.findings import Findings as Findings
@@ -38,5 +40,3 @@ from wideproof.papers.stored import shortened as shortened
 from wideproof.papers.stored import stored as stored
 from wideproof.papers.study import SIZES as SIZES
 from wideproof.papers.study import Lab as Lab
-
-__getattr__, __dir__ = _lazily(__name__, {}, former={"Outcome": "wideproof.answers.Answer"})

@@ -24,9 +24,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from wideproof.answers import Answer
+from wideproof.cards import Told
 from wideproof.papers.slopes import Sense, Slope, fit_slope
 
 ROUNDING = 1e-12
@@ -38,8 +38,8 @@ Kind = Literal["exact", "bound", "scale", "oracle"]
 
 
 @dataclass(frozen=True)
-class Check:
-    r"""What was compared, how it came out, and by how much.
+class Check(Told):
+    r"""The result of a comparison: what was compared, the outcome, and by how much.
 
     Attributes
     ----------
@@ -48,25 +48,33 @@ class Check:
     kind
         `exact`, `bound`, `scale` or `oracle`.
     outcome
-        Holds, fails or undecided.
-    left, right
-        The two sides where they are closest to (or furthest into) a violation.
+        `HOLDS`, `FAILS` or `UNDECIDED`.
+    left
+        The left side at the sample that is closest to (or furthest into) a violation.
+    right
+        The right side at the same sample.
     slack
-        The room left there, relative: positive when the comparison holds.
+        The relative difference of the sides: positive if the comparison holds.
     constant
-        For bounds, the least factor on the right side with which it would hold. For scales of what is bounded from
-        above, the largest measured value over the printed power: no constant of the paper, since all other factors
-        of its bound are in it.
+        For bounds, the least factor of the right side with which it would hold. For scales of quantities that are
+        bounded from above, the largest ratio of the measured value to the printed power; this is no constant of the
+        paper, since it contains all other factors of the bound.
     slope
         For scales, the fitted exponent with its interval.
     samples
-        How many pairs of numbers were compared.
-    parts, hypotheses
-        The comparisons that this check joins, and those of what the statement supposes.
+        Number of pairs of numbers that were compared.
+    parts
+        The comparisons that this check joins.
+    hypotheses
+        Checks of what the statement supposes.
     assumptions
         Choices made where the paper leaves one (constants, sizes, a finite set for "all").
     note
-        Why it fails or is undecided, when it does.
+        Why it fails or is undecided; empty if it holds.
+    frozen
+        Whether the constant of the bound was fixed before, at other sizes and with other seeds (`frozen`).
+    vacuous
+        Whether the right side says nothing at any sample.
     """
 
     title: str
@@ -82,6 +90,8 @@ class Check:
     hypotheses: tuple[Check, ...] = ()
     assumptions: tuple[str, ...] = ()
     note: str = ""
+    frozen: bool = False
+    vacuous: bool = False
 
     def __str__(self) -> str:
         said = f"{self.outcome}: {self.title}"
@@ -109,18 +119,25 @@ class Check:
 
 
 def identity(title: str, left: ArrayLike, right: ArrayLike, *, tolerance: float = 1e-10, kind: Kind = "exact") -> Check:
-    r"""Compare two computations of one thing: $\max|a - b| \le$ `tolerance` $\cdot \max(|a|, |b|)$.
+    r"""Compare two computations of the same quantity: $\max|a - b| \le$ `tolerance` $\cdot \max(|a|, |b|)$.
 
     Parameters
     ----------
     title
         What is compared.
-    left, right
-        The two computations, one value or an array each.
+    left
+        The first computation, a number or an array.
+    right
+        The second one.
     tolerance
-        How far apart they may be, relative to the largest value.
+        Maximum difference relative to the largest value.
     kind
-        How the check is called: `"exact"`, or `"oracle"` for an independent computation (`agrees`).
+        The kind of the check: `"exact"`, or `"oracle"` for an independent computation (`agrees`).
+
+    Returns
+    -------
+    Check
+        The check.
 
     Examples
     --------
@@ -140,16 +157,23 @@ def identity(title: str, left: ArrayLike, right: ArrayLike, *, tolerance: float 
 
 
 def agrees(title: str, measured: ArrayLike, reference: ArrayLike, *, tolerance: float) -> Check:
-    """Compare with an independent computation, to a relative `tolerance` that says how exact the reference is.
+    """Compare measured values with an independent computation.
 
     Parameters
     ----------
     title
         What is compared.
-    measured, reference
-        The values, and those of the independent computation.
+    measured
+        The measured values.
+    reference
+        The values of the independent computation.
     tolerance
-        How far apart they may be, relative to the largest value.
+        Maximum difference relative to the largest value; it says how exact the reference is.
+
+    Returns
+    -------
+    Check
+        The check.
 
     Examples
     --------
@@ -160,31 +184,56 @@ def agrees(title: str, measured: ArrayLike, reference: ArrayLike, *, tolerance: 
 
 
 def at_most(
-    title: str, left: ArrayLike, right: ArrayLike, *, rounding: float = ROUNDING, counts: bool = False
+    title: str,
+    left: ArrayLike,
+    right: ArrayLike,
+    *,
+    rounding: float = ROUNDING,
+    counts: bool = False,
+    largest: float = np.inf,
 ) -> Check:
-    r"""Compare $a \le b$ at every sample; `counts` are whole numbers, for which a tie holds.
+    r"""Compare $a \le b$ at every sample.
 
-    The relative room at a sample is $(b - a) / \max(|a|, |b|)$; within `rounding` of zero it decides nothing.
+    The relative slack at a sample is $(b - a) / \max(|a|, |b|)$; within `rounding` of zero the sample is undecided.
 
     Parameters
     ----------
     title
         What is compared.
-    left, right
-        The measured side $a$ and its bound $b$: numbers or arrays that can be paired.
+    left
+        The measured side $a$: numbers or arrays that broadcast with `right`.
+    right
+        Its bound $b$.
     rounding
         The relative difference below which a sample is a tie.
     counts
-        Whether both sides are whole numbers.
+        Whether both sides are whole numbers, for which a tie holds.
+    largest
+        What the left side cannot exceed, such as 1 for a probability. A sample whose right side is no less says
+        nothing and is left out; where all are, the check is undecided.
+
+    Returns
+    -------
+    Check
+        The check.
 
     Examples
     --------
     >>> check = at_most("x/2 <= x", np.arange(1, 5) / 2, np.arange(1, 5))
     >>> check.outcome.value, check.slack, check.constant
     ('holds', 0.5, 0.5)
+    >>> print(at_most("a probability", [0.2, 0.3], [10.4, 151.0], largest=1.0))
+    undecided: a probability (0.3 against 10.4; vacuous here: the left side cannot exceed 1, and no right side is below)
     """
     a, b = np.broadcast_arrays(np.asarray(left, float), np.asarray(right, float))
     _require_some(title, a)
+    if np.isfinite(largest):
+        empty = b >= largest
+        if empty.all():
+            note = f"vacuous here: the left side cannot exceed {largest:g}, and no right side is below"
+            worst, least = float(a.max()), float(b.min())
+            return Check(title, "bound", Answer.UNDECIDED, worst, least, samples=a.size, note=note, vacuous=True)
+        a, b = a[~empty], b[~empty]
     if np.isnan(a).any() or np.isnan(b).any() or (np.isinf(a) & np.isinf(b)).any():
         return Check(title, "bound", Answer.UNDECIDED, samples=a.size, note="a value is not finite")
     size = np.maximum(np.abs(a), np.abs(b))
@@ -203,18 +252,25 @@ def at_most(
 def at_least(
     title: str, left: ArrayLike, right: ArrayLike, *, rounding: float = ROUNDING, counts: bool = False
 ) -> Check:
-    r"""Compare $a \ge b$ at every sample; as `at_most` with the sides exchanged, `left` staying the measured one.
+    r"""Compare $a \ge b$ at every sample; like `at_most`, with the sides exchanged and `left` still the measured one.
 
     Parameters
     ----------
     title
         What is compared.
-    left, right
-        The measured side $a$ and its bound $b$.
+    left
+        The measured side $a$.
+    right
+        Its bound $b$.
     rounding
         The relative difference below which a sample is a tie.
     counts
         Whether both sides are whole numbers.
+
+    Returns
+    -------
+    Check
+        The check.
 
     Examples
     --------
@@ -228,12 +284,17 @@ def at_least(
 
 
 def sides(samples: Iterable[Sequence[ArrayLike]]) -> tuple[np.ndarray, ...]:
-    """Return the sides of a comparison from samples gathered one by one, each a number or an array for every side.
+    """Return the sides of a comparison from samples that were collected one by one.
 
     Parameters
     ----------
     samples
-        Of each sample its sides, in one order.
+        For each sample the numbers or arrays of its sides, in one order.
+
+    Returns
+    -------
+    tuple[array, ...]
+        One array for each side.
 
     Examples
     --------
@@ -265,21 +326,26 @@ def scales(
     title
         What `y` is.
     variable
-        The name of `x`, such as `"m"`.
+        Name of `x`, such as `"m"`.
     x
-        One value per point, at least three of them.
+        At least three points.
     y
-        One value per point, or one row per independent draw (then the interval is over draws).
+        One value for each point, or one row for each independent draw (the interval is then over draws).
     printed
         The exponent in the paper.
     sense
-        `"at most"` means that a smaller exponent than the printed one is better, `"at least"` that a larger one is,
-        `"equal"` that neither is.
+        `"at most"`: a smaller exponent than the printed one is better; `"at least"`: a larger one is; `"equal"`:
+        neither.
     allowance
-        How far a fit over a finite range may be off; 0.1 unless a reason is given in the title.
+        How much a fit over a finite range may differ from the printed exponent; 0.1 unless the title gives a reason.
     lower
-        Whether the statement bounds $y$ from below, as $y \ge C x$ for small $x$, whose exponent is at most 1. Then no
-        factor is given with which $y$ would be bounded from above.
+        Whether the statement bounds $y$ from below, as in $y \ge C x$ for small $x$, with an exponent of at most 1.
+        Then no factor of an upper bound is computed.
+
+    Returns
+    -------
+    Check
+        The check, with the fitted exponent as `slope`.
 
     Examples
     --------
@@ -299,18 +365,23 @@ def scales(
 
 
 def law(title: str, samples: ArrayLike, expected: ArrayLike, *, kind: Kind = "exact") -> Check:
-    """Compare the mean over independent draws (axis 0) with what it should be, in standard errors.
+    """Compare the mean over independent draws (axis 0) with its expected value, in standard errors.
 
     Parameters
     ----------
     title
-        What is drawn.
+        The random quantity.
     samples
         One row for each draw.
     expected
-        What the mean should be, for every column.
+        The expected mean of every column.
     kind
-        How the check is called: `"exact"`, or `"oracle"` where the expectation is computed otherwise.
+        The kind of the check: `"exact"`, or `"oracle"` if the expectation comes from an independent computation.
+
+    Returns
+    -------
+    Check
+        The check.
 
     Examples
     --------
@@ -345,16 +416,25 @@ def frequency(title: str, successes: int, trials: int, claimed: float) -> Check:
     ----------
     title
         What succeeds.
-    successes, trials
-        How often it did, of how many times.
+    successes
+        Number of successes.
+    trials
+        Number of trials.
     claimed
-        The probability with which it should, at least.
+        The claimed probability, a lower bound.
+
+    Returns
+    -------
+    Check
+        The check.
 
     Examples
     --------
     >>> print(frequency("heads", 98, 100, 0.9))
     holds: heads (0.98 against 0.9; 98 of 100, interval [0.930, 0.998])
     """
+    from scipy import stats  # not above: a list of statements needs none of it
+
     if not 0 <= successes <= trials or trials < 1:
         raise ValueError(f"{title}: {successes} successes in {trials} trials")
     interval = stats.binomtest(successes, trials).proportion_ci(CONFIDENCE, method="exact")
@@ -367,16 +447,21 @@ def frequency(title: str, successes: int, trials: int, claimed: float) -> Check:
 
 
 def often(title: str, held: ArrayLike, claimed: float) -> Check:
-    """Compare with a claimed probability how often something held.
+    """Compare the share of successes with a claimed probability.
 
     Parameters
     ----------
     title
-        What holds or does not.
+        The event.
     held
         One truth value for each trial.
     claimed
-        The probability with which it should hold, at least.
+        The claimed probability, a lower bound.
+
+    Returns
+    -------
+    Check
+        The check.
 
     Examples
     --------
@@ -394,20 +479,25 @@ def conclude(
     assumptions: Sequence[str] = (),
     note: str = "",
 ) -> Check:
-    """Join the parts of a statement: fails if one fails, holds if all hold; hypotheses are kept beside.
+    """Join the parts of a statement: it fails if one part fails, and holds if all hold.
 
     Parameters
     ----------
-    parts
+    *parts
         The comparisons, at least one.
     title
-        What they say together; by default that of the part that decides.
+        What they say together; by default the title of the part that decides.
     hypotheses
-        Checks of what the statement supposes; they do not enter the outcome.
+        Checks of what the statement supposes; they do not change the outcome.
     assumptions
-        Choices that were made where the statement leaves one.
+        Choices that were made because the statement leaves them open.
     note
-        Why it comes out as it does.
+        Why the outcome is what it is.
+
+    Returns
+    -------
+    Check
+        The check of the whole statement.
 
     Examples
     --------

@@ -14,12 +14,26 @@ from wideproof.papers.parallel import measure_beside, measure_here
 from wideproof.papers.slopes import Slope
 from wideproof.papers.statement import Measured, Statement
 from wideproof.papers.study import OWN_SIZES
-from wideproof.progress import Progress, Watch
+from wideproof.progress import Progress, Watch, shown
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What a study found, in the order of the papers; `widths` are those that were asked for."""
+    """The results of a study, in the order of the papers.
+
+    Attributes
+    ----------
+    study
+        Size of the study: `"quick"`, `"standard"` or `"deep"`.
+    seed
+        Seed of all draws.
+    measured
+        The results, one for each statement.
+    seconds
+        Time that the study took.
+    widths
+        The widths that were asked for; `None` for those of the study.
+    """
 
     study: str
     seed: int
@@ -50,7 +64,18 @@ class Findings:
         return tuple(one for one in self.measured if OWN_SIZES in one.check.assumptions)
 
     def counts(self, by: str = "paper") -> dict[str, Counter[Answer]]:
-        """Count outcomes by a column of the index: `paper`, `role`, `kind`, `check`."""
+        """Count outcomes by a column of the index: `paper`, `role`, `kind`, `check`.
+
+        Parameters
+        ----------
+        by
+            The column: `"paper"`, `"role"`, `"kind"` or `"check"`.
+
+        Returns
+        -------
+        dict[str, Counter[Answer]]
+            For each value of the column, the number of each outcome.
+        """
         found: dict[str, Counter[Answer]] = {}
         for one in self.measured:
             found.setdefault(getattr(one.statement, by), Counter())[one.check.outcome] += 1
@@ -69,6 +94,7 @@ class Findings:
         }  # fmt: skip
 
 
+@shown
 def examine(
     wanted: Sequence[Statement],
     study: str = "quick",
@@ -77,20 +103,27 @@ def examine(
     workers: int = 1,
     widths: Sequence[int] | None = None,
 ) -> Findings:
-    """Measure statements, one laboratory for each paper; `progress` sees each result (`latest`) as it comes.
-
-    With several `workers` the papers are measured in processes side by side; the numbers are the same.
+    """Measure statements, with one laboratory for each paper.
 
     Parameters
     ----------
     wanted
-        What `statements` returned, or a part of it.
+        The result of `statements`, or a part of it.
     study
         `"quick"`, `"standard"` or `"deep"`.
     seed
-        Of all draws.
+        Seed of all draws.
+    progress
+        Callback; receives a `Progress` with each result (`latest`).
+    workers
+        Number of processes; with several, the papers are measured in parallel, with the same results.
     widths
-        Those over which exponents in the width are fitted, instead of the study's own; see `laboratory`.
+        Widths over which exponents in the width are fitted, instead of those of the study; see `laboratory`.
+
+    Returns
+    -------
+    Findings
+        The results.
 
     Examples
     --------
@@ -121,6 +154,11 @@ def describe(one: Statement) -> dict[str, str]:
     ----------
     one
         A statement.
+
+    Returns
+    -------
+    dict[str, str]
+        The columns by name.
     """
     row = {"paper": one.paper, "id": one.id, "kind": one.kind, "check": one.check, "title": one.title}
     more = {"part": one.part, "role": one.role, "network": one.network, "expected": one.expected.value}
@@ -134,6 +172,7 @@ def _plain(check: Check) -> dict[str, Any]:
     }  # fmt: skip
     if check.slope is not None:
         plain["slope"] = _plain_slope(check.slope)
+    plain |= {key: True for key in ("frozen", "vacuous") if getattr(check, key)}
     if check.assumptions:
         plain["assumptions"] = list(check.assumptions)
     for name in ("parts", "hypotheses"):

@@ -21,20 +21,26 @@ assert set(LONGEST_FIRST) == set(PAPERS)
 def measure_here(
     wanted: Sequence[Statement], study: str, seed: int, widths: Sequence[int] | None = None
 ) -> Iterator[Measured]:
-    """Measure statements of any papers in this process, one laboratory for each paper.
+    """Measure statements of any papers in this process, with one laboratory for each paper.
 
-    The matrices are small: a second thread inside one product costs more than it brings, three times more on two cores.
+    Products use one thread: the matrices are small, and with a second thread they took three times as long on two
+    cores.
 
     Parameters
     ----------
     wanted
-        What `statements` returned, or a part of it.
+        The result of `statements`, or a part of it.
     study
         `"quick"`, `"standard"` or `"deep"`.
     seed
-        Of all draws.
+        Seed of all draws.
     widths
-        Those over which exponents in the width are fitted, instead of the study's own.
+        Widths over which exponents in the width are fitted, instead of those of the study.
+
+    Returns
+    -------
+    Iterator[Measured]
+        The results, one after another.
     """
     labs = {paper: laboratory(paper, study, seed, widths) for paper in dict.fromkeys(one.paper for one in wanted)}
     with one_blas_thread(), raising_interrupts():

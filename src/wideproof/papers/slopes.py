@@ -21,8 +21,27 @@ LEAST_POINTS = 3
 class Slope:
     r"""A fitted exponent $s$ of $y \sim x^s$ beside the printed one.
 
-    `low` and `high` bound it with 95 % confidence: over independent draws where `y` has three or more rows, else from
-    the scatter around the line. `allowance` is how far from the printed exponent a fit over a finite range may be.
+    Attributes
+    ----------
+    variable
+        Name of `x`, such as `"m"`.
+    x
+        The points.
+    y
+        One value for each point, or one row for each draw.
+    value
+        The fitted exponent.
+    low
+        Lower end of its 95 % interval: over independent draws if `y` has three or more rows, otherwise from the scatter
+        around the line.
+    high
+        Upper end of the interval.
+    printed
+        The exponent in the paper.
+    sense
+        Whether the exponent should be `"at most"`, `"at least"` or `"equal"` to the printed one.
+    allowance
+        How much a fit over a finite range may differ from the printed exponent.
     """
 
     variable: str
@@ -62,7 +81,17 @@ class Slope:
         return float(np.max(self.y / self.x**self.printed))
 
     def below(self, factor: float) -> str:
-        r"""Return in words that no value is above a factor times $x^s$ with the printed exponent $s$.
+        r"""Say that no value exceeds a factor times $x^s$ with the printed exponent $s$.
+
+        Parameters
+        ----------
+        factor
+            The factor.
+
+        Returns
+        -------
+        str
+            The inequality.
 
         Examples
         --------

@@ -37,10 +37,33 @@ F = TypeVar("F", bound=Callable[..., Check])
 class Statement:
     """One row of a paper's index.
 
-    `id` is the paper's own name (`theorem_5_1_iii`), `kind` what the paper calls it, `role` its part in the proof,
-    `check` how it can be checked (`none` and `proof_step` cannot be by themselves). `expected` is what a correct
-    computation finds: `fails` for a statement that is false as printed, `undecided` for one that is out of reach,
-    and then `why` says why. `module` is where its function is.
+    Attributes
+    ----------
+    paper
+        Key of the paper.
+    id
+        The paper's own name, such as `theorem_5_1_iii`.
+    kind
+        What the paper calls it, such as a lemma.
+    part
+        The part of the paper.
+    role
+        Its role in the proof.
+    check
+        How it can be checked; with `none` and `proof_step` it cannot be checked by itself.
+    network
+        The network that it is about.
+    expected
+        The outcome of a correct computation: `fails` for a statement that is false as printed, `undecided` for one that
+        is out of reach.
+    why
+        The reason, if `expected` is not that it holds.
+    erratum
+        A note on its text; empty if there is none.
+    module
+        The module of its function.
+    title
+        What it says, in a few words.
     """
 
     paper: str
@@ -73,7 +96,19 @@ class Statement:
         return "\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
     def measure(self, lab: Lab) -> Measured:
-        """Check the statement in a laboratory of its paper; a computation that breaks off decides nothing."""
+        """Check the statement in a laboratory of its paper; if the computation ends with an error, the statement is
+        undecided.
+
+        Parameters
+        ----------
+        lab
+            The laboratory.
+
+        Returns
+        -------
+        Measured
+            The result.
+        """
         function = getattr(import_module(f"wideproof.papers.{self.paper}"), self.id)
         start = time.perf_counter()
         try:
@@ -86,7 +121,19 @@ class Statement:
 
 @dataclass(frozen=True)
 class Measured:
-    """A statement, what came out, the seconds it took, and whether the computation broke off."""
+    """The result of measuring one statement.
+
+    Attributes
+    ----------
+    statement
+        The statement.
+    check
+        What was compared, and the outcome.
+    seconds
+        Time that it took.
+    broken
+        Whether the computation ended with an error.
+    """
 
     statement: Statement
     check: Check
@@ -106,22 +153,38 @@ class Measured:
 
 @functools.cache
 def index(paper: str) -> tuple[Statement, ...]:
-    """Return the statements of one paper, in its order."""
+    """Return the statements of one paper, in its order.
+
+    Parameters
+    ----------
+    paper
+        Key of the paper, such as `"zou2018"`.
+
+    Returns
+    -------
+    tuple[Statement, ...]
+        The statements.
+    """
     with resources.files("wideproof.papers").joinpath(paper, "statements.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return tuple(Statement(**{**row, "paper": paper, "expected": Answer(row["expected"])}) for row in rows)
 
 
 def statements(wanted: str | None = None, words: Sequence[str] = ()) -> tuple[Statement, ...]:
-    """Return the checkable statements: all, one paper's, one, or those whose name begins so.
+    """Return the checkable statements of all papers, or some of them.
 
     Parameters
     ----------
     wanted
         A paper such as `zou2018`, a statement such as `zou2018.theorem_5_1_iii`, the beginning of one, or the paper's
-        own spelling, `zou2018.Theorem 5.1 (iii)`.
+        own spelling, `zou2018.Theorem 5.1 (iii)`; by default all papers.
     words
-        Only those with all of these words in their name or title.
+        Words that must all be in the name or the title.
+
+    Returns
+    -------
+    tuple[Statement, ...]
+        The statements, in the order of the papers.
 
     Examples
     --------
@@ -199,7 +262,7 @@ def door(paper: str) -> tuple[Callable[[str], Callable[..., Check]], Callable[[]
 
 
 def laboratory(paper: str, study: str = "quick", seed: int = 0, widths: Sequence[int] | None = None) -> Lab:
-    """Return a new laboratory for the statements of one paper; it is given to their functions.
+    """Return a new laboratory, which the functions of a paper's statements take.
 
     Parameters
     ----------
@@ -208,10 +271,15 @@ def laboratory(paper: str, study: str = "quick", seed: int = 0, widths: Sequence
     study
         `"quick"`, `"standard"` or `"deep"`.
     seed
-        Of all draws.
+        Seed of all draws.
     widths
-        Those over which exponents in the width are fitted, instead of the study's own: at least three, increasing,
+        Widths over which exponents in the width are fitted, instead of those of the study: at least three, increasing,
         even for `zou2018` and `frei2019`. A statement that does not use them says so in `Check.assumptions`.
+
+    Returns
+    -------
+    Lab
+        The laboratory.
 
     Examples
     --------

@@ -27,8 +27,15 @@ DIGITS = 3  # of measured values
 
 @cache
 def stored() -> dict[str, Any]:
-    """Return the study, its seeds, and for each statement what was found, as `joined` puts it together.
+    """Return the stored study: its seeds, and the findings for each statement, as `joined` returns them.
 
+    Returns
+    -------
+    dict[str, Any]
+        The study.
+
+    Examples
+    --------
     >>> stored()["statements"]["zou2018.lemma_a_12"]["outcome"]
     'fails'
     """
@@ -36,14 +43,19 @@ def stored() -> dict[str, Any]:
 
 
 def shortened(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a check as `Findings.to_dict` has it in a form for display: its numbers as a line, its parts alike.
+    """Return a check of `Findings.to_dict` in a form for display: its numbers as a line, its parts likewise.
 
-    A check that joins several shows the one that decides: its slope stands with that part.
+    A check that joins several shows the one that decides, with its slope.
 
     Parameters
     ----------
     found
         One check.
+
+    Returns
+    -------
+    dict[str, Any]
+        The short form.
     """
     parts = [shortened(part) for part in found.get("parts", ())]
     short: dict[str, Any] = {
@@ -56,7 +68,11 @@ def shortened(found: Mapping[str, Any]) -> dict[str, Any]:
         short["parts"] = parts
     if found.get("hypotheses"):
         short["hypotheses"] = [shortened(part) for part in found["hypotheses"]]
-    kept = {key: found[key] for key in ("note", "assumptions", "seconds", "as_expected") if found.get(key)}
+    kept = {
+        key: found[key]
+        for key in ("note", "assumptions", "frozen", "vacuous", "seconds", "as_expected")
+        if found.get(key)
+    }
     return short | kept
 
 
@@ -83,10 +99,20 @@ def _short(value: float) -> float:
 
 
 def joined(studies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return studies that differ in the seed only (`Findings.to_dict`) as one: the first in the short form.
+    """Join studies that differ only in the seed.
 
-    Beside it stand for every statement the outcomes `by_seed`, and under `others` what was found with the seeds whose
-    outcome is another one.
+    The result has the first study in the short form, for every statement the outcomes `by_seed`, and under `others` the
+    findings of the seeds with another outcome.
+
+    Parameters
+    ----------
+    studies
+        Results of `Findings.to_dict`.
+
+    Returns
+    -------
+    dict[str, Any]
+        The joined study.
     """
     first = studies[0]
     names = [f"{one['paper']}.{one['id']}" for one in first["statements"]]
@@ -110,12 +136,12 @@ def joined(studies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def save_study(kept: Mapping[str, Any], path: Path) -> None:
-    """Write what `joined` returned, one line for every comparison.
+    """Write a joined study to a file, one line for every comparison.
 
     Parameters
     ----------
     kept
-        The study to write.
+        The result of `joined`.
     path
         The file.
     """

@@ -57,19 +57,19 @@ def kept(measure: Callable[Concatenate[L, P], T]) -> Callable[Concatenate[L, P],
 
 
 class Lab:
-    """Draws, runs and measurements that many statements of one paper share, each made once.
+    """Draws, runs and measurements that many statements of one paper share; each is made once.
 
-    A paper's own laboratory derives from this one and names its networks and runs. Nothing depends on the order in
-    which statements are measured: random numbers come from the label of what they are for.
+    The laboratory of a paper derives from this one and names its networks and runs. The order in which statements are
+    measured changes nothing: random numbers depend only on the seed and on a label.
 
     Parameters
     ----------
     study
         `"quick"`, `"standard"` or `"deep"`.
     seed
-        Another seed gives other draws of everything.
+        Seed of all draws.
     widths
-        Those over which exponents in the width are fitted, instead of the study's own: three or more, increasing.
+        Widths over which exponents in the width are fitted, instead of those of the study: three or more, increasing.
 
     Examples
     --------
@@ -97,20 +97,67 @@ class Lab:
         self._asked = False
 
     def pick(self, quick: T, standard: T, deep: T) -> T:
-        """Return the value for this study's size."""
+        """Return the value for this study's size.
+
+        Parameters
+        ----------
+        quick, standard, deep
+            The values for the three sizes.
+
+        Returns
+        -------
+        T
+            One of them.
+        """
         return {"quick": quick, "standard": standard, "deep": deep}[self.study]
 
     def grid(self, quick: tuple[int, ...], standard: tuple[int, ...], deep: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the widths over which exponents are fitted: the chosen ones, or those for this study's size."""
+        """Return the widths over which exponents are fitted: the chosen ones, or those for this study's size.
+
+        Parameters
+        ----------
+        quick, standard, deep
+            The widths for the three sizes.
+
+        Returns
+        -------
+        tuple[int, ...]
+            The widths to measure.
+        """
         self._asked = True
         return self.pick(quick, standard, deep) if self.chosen is None else self.chosen
 
     def some(self, widths: tuple[int, ...], start: int = 0, stop: int | None = None) -> tuple[int, ...]:
-        """Return a part of a study's widths, where one is too narrow or too costly; of chosen ones, all."""
+        """Return a part of a study's widths, if some are too narrow or too costly; all widths that a user has chosen.
+
+        Parameters
+        ----------
+        widths
+            The widths of the study.
+        start
+            Index of the first width to keep.
+        stop
+            Index behind the last width to keep.
+
+        Returns
+        -------
+        tuple[int, ...]
+            The widths to measure.
+        """
         return widths[start:stop] if self.chosen is None else widths
 
     def asking(self, make: Callable[[], T]) -> tuple[T, bool]:
-        """Return `make()`, and whether it asked for the widths.
+        """Call a function, and return whether it asked for the widths.
+
+        Parameters
+        ----------
+        make
+            A function that may use the widths of the laboratory.
+
+        Returns
+        -------
+        tuple[T, bool]
+            Its value, and whether it used them.
 
         Examples
         --------
@@ -124,11 +171,36 @@ class Lab:
         return made, asked
 
     def rng(self, *label: Hashable) -> np.random.Generator:
-        """Return random numbers that depend on the seed and the label only."""
+        """Return random numbers that depend on the seed and the label only.
+
+        Parameters
+        ----------
+        *label
+            What the random numbers are for.
+
+        Returns
+        -------
+        np.random.Generator
+            A generator.
+        """
         return np.random.default_rng([self.seed, zlib.crc32(repr(label).encode())])
 
     def over(self, grid: Iterable[X], draws: int | Iterable[Any], measure: Callable[[X, Any], Any]) -> np.ndarray:
-        """Measure at every point of a grid and in every draw, one row per draw; several values give a table each.
+        """Measure a quantity at every point of a grid and in every draw.
+
+        Parameters
+        ----------
+        grid
+            The points, such as widths.
+        draws
+            Number of draws, or the draws themselves.
+        measure
+            Function of a point and a draw; it returns one or several values.
+
+        Returns
+        -------
+        array
+            A table with one row for each draw; one table for each value if there are several.
 
         Examples
         --------
@@ -143,9 +215,21 @@ class Lab:
         return table if table.ndim < 3 else np.moveaxis(table, -1, 0)
 
     def drawn(self, network: Network, *label: Hashable, scale: float = 1.0) -> dict[str, np.ndarray]:
-        """Draw weights from the network's Gaussian laws with NumPy, which needs no compilation for each size.
+        """Draw weights from the network's Gaussian laws with NumPy, without a compilation for each size.
 
-        `scale` other than 1 is not the network's law.
+        Parameters
+        ----------
+        network
+            The network.
+        *label
+            What the weights are for.
+        scale
+            Factor of all weights; other than 1 they do not have the network's law.
+
+        Returns
+        -------
+        dict[str, array]
+            Weights by name.
         """
         from wideproof.networks import Gaussian  # not above: a list of statements needs no JAX
 
@@ -154,7 +238,20 @@ class Lab:
         return {name: scale * np.sqrt(law.variance) * rng.standard_normal(law.shape) for name, law in laws.items()}
 
     def keep(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return `make()`, computed once for this key."""
+        """Return `make()`, computed once for this key.
+
+        Parameters
+        ----------
+        key
+            Name of the value.
+        make
+            Function that computes it.
+
+        Returns
+        -------
+        T
+            The value, computed once for each key.
+        """
         if key not in self._kept:
             self._kept[key], asked = self.asking(make)
             if asked:

@@ -13,16 +13,9 @@ __getattr__, __dir__, _told = door("allenzhu2018")
 # fmt: off
 _told("eq_2_1", "none", "setting", "none",
     "The objective: half squared errors summed over sequences and times from the second on", kind="definition")
-_told("definition_2_2", "none", "setting", "rnn", "Activation masks D, with zero counted as active",
-    erratum="the consequence h = DWh omits the input Ax")
 _told("assumption_2_4", "none", "hypothesis", "rnn", "The width exceeds a polynomial in n, d, L, 1/δ and log(1/ε)")
 _told("eq_6_1", "none", "gradient", "rnn",
     "The fake gradient: row k of the gradient with losses that are held fixed", kind="definition")
-_told("eq_6_5", "proof_step", "gradient", "rnn",
-    "The same large row at the start itself, after splitting one unit's randomness off")
-_told("eq_6_6", "proof_step", "gradient", "rnn", "Large rows after splitting off the randomness of a set of units")
-_told("eq_6_8", "proof_step", "gradient", "rnn",
-    "Squared rows summed over a set N are at least |N|/poly(ρ) times the squared loss")
 _told("definition_a_14", "none", "tool", "none", "(α,σ)-good vectors: nearly half beyond ασ on either side")
 _told("definition_b_1", "none", "initialization", "rnn", "U_l: an orthonormal basis of all hidden states up to time l")
 _told("definition_b_2", "none", "initialization", "rnn",

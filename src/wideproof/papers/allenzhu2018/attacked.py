@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wideproof.monitors import attacks
+from wideproof.monitors import attacks, operator_norm
 from wideproof.monitors.recurrent import Factors, Unrolled, backward
 from wideproof.papers.allenzhu2018.lab import Lab, Start
 from wideproof.papers.study import kept
@@ -147,3 +147,19 @@ def largest(
 def every_shift(lab: Lab) -> list[Shift]:
     """Return the shifts of all attacks and starts over the widths."""
     return [shift(lab, kind, m, lab.length, seed, RADIUS) for kind in KINDS for m in lab.widths for seed in draws(lab)]
+
+
+def product_norm(weight: np.ndarray, masks: np.ndarray) -> float:
+    r"""Return $\|D_L W \cdots D_1 W\|_2$ for the diagonals `masks`, `(L, m)`, with any entries."""
+
+    def apply(v: np.ndarray) -> np.ndarray:
+        for mask in masks:
+            v = mask * (weight @ v)
+        return v
+
+    def adjoint(v: np.ndarray) -> np.ndarray:
+        for mask in masks[::-1]:
+            v = weight.T @ (mask * v)
+        return v
+
+    return operator_norm(weight.shape, apply, adjoint)

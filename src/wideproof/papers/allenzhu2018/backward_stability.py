@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wideproof.monitors import operator_norm
-from wideproof.papers.allenzhu2018.attacked import CHOICES, RADIUS, perturbation
+from wideproof.papers.allenzhu2018.attacked import CHOICES, RADIUS, perturbation, product_norm
+from wideproof.papers.allenzhu2018.joint import STABLE
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.perturbation import against_radius, exponents
 from wideproof.papers.check import Check, conclude, scales
@@ -17,7 +17,7 @@ statement = Section("perturbation", "rnn")
 
 
 @statement("Products of perturbed masks with old or new weights: spectral norm O(L⁷)", "scale")
-@misprint("ϱ is printed without δ and ε; the count of flips is part (b) of Lemma C.2, not (c)")
+@misprint("the count of flips is part (b) of Lemma C.2, not (c)")
 def lemma_c_7(lab: Lab) -> Check:
     r"""Intermediate products stay bounded: $\|\prod D_{i,\ell} \tilde W\|_2$ and $\|\prod D_{i,\ell} W\|_2 \le O(L^7)$.
 
@@ -35,6 +35,7 @@ def lemma_c_7(lab: Lab) -> Check:
         return float(worst[0]), float(worst[1])
 
     return conclude(
+        STABLE.check(lab, "C.7"),
         *product_exponents(lab, "perturbed masks", norms, ("old W", "new W")),
         title="perturbed intermediate products have norm O(L⁷)",
         assumptions=("W' flips the smallest units or drifts furthest, τ0 = 1", "the longest product, ℓ1 = 1, ℓ2 = L"),
@@ -67,10 +68,16 @@ def claim_c_8(lab: Lab) -> Check:
 
 
 @statement("Backward products aᵀB∏DW before and after the perturbation: four differences", "scale")
-@misprint("ϱ is printed without δ and ε; the proof announces five parts, there are four")
+@misprint("the proof announces five parts, there are four")
 def lemma_c_9(lab: Lab) -> Check:
     r"""Backward stability: four differences of the products $a^\top B \prod D W$."""
-    parts = (lemma_c_9_a(lab), lemma_c_9_b(lab), lemma_c_9_c(lab), lemma_c_9_d(lab))
+    parts = (
+        STABLE.check(lab, "C.9a", "C.9b", "C.9c", "C.9d"),
+        lemma_c_9_a(lab),
+        lemma_c_9_b(lab),
+        lemma_c_9_c(lab),
+        lemma_c_9_d(lab),
+    )
     return conclude(*parts, title="backward stability")
 
 
@@ -108,26 +115,11 @@ def lemma_c_9_d(lab: Lab) -> Check:
 
 
 def _backward(lab: Lab, place: int, name: str, printed: dict[str, float], power: float | None = None) -> Check:
-    found = exponents(lab, name, lambda seen: float(seen.backward[place]), printed)
+    found = [STABLE.check(lab, f"C.9{'abcd'[place]}")]
+    found += exponents(lab, name, lambda seen: float(seen.backward[place]), printed)
     if power is not None:  # τ0^(1/3) m^(1/3) = √m (τ0/√m)^(1/3)
         found.append(against_radius(lab, name, lambda seen: float(seen.backward[place]), power))
     return conclude(*found, title=f"{name}: backward difference", assumptions=(*CHOICES, "sample 1, all ℓ1 <= ℓ2"))
-
-
-def product_norm(weight: np.ndarray, masks: np.ndarray) -> float:
-    r"""Return $\|D_L W \cdots D_1 W\|_2$ for the diagonals `masks`, `(L, m)`, with any entries."""
-
-    def apply(v: np.ndarray) -> np.ndarray:
-        for mask in masks:
-            v = mask * (weight @ v)
-        return v
-
-    def adjoint(v: np.ndarray) -> np.ndarray:
-        for mask in masks[::-1]:
-            v = weight.T @ (mask * v)
-        return v
-
-    return operator_norm(weight.shape, apply, adjoint)
 
 
 def greedy_masks(weight: np.ndarray, masks: np.ndarray, count: int, rounds: int = 3) -> np.ndarray:

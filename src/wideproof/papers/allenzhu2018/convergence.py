@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from wideproof.monitors.recurrent import tangent_kernel, unroll
+from wideproof.papers.allenzhu2018 import printed
 from wideproof.papers.allenzhu2018.gradients import AT_LIMIT, SMALL_DELTAS, delta_eigenvalues
 from wideproof.papers.allenzhu2018.hypotheses import NARROW
+from wideproof.papers.allenzhu2018.joint import AT_START, TRAINING
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales
 from wideproof.papers.statement import Section, misprint
@@ -72,7 +74,7 @@ def printed_width(lab: Lab) -> Check:
 
 
 @statement("Gradient descent: linear rate, steps ∝ log(1/ε) and free of m, distance ∝ 1/√m", "scale")
-@misprint("the polynomial of the step size belongs into its denominator; log(1/ε) is log(f(W(0))/ε)")
+@misprint("the polynomial of the step size belongs into its denominator, as in Appendix H; log(1/ε) is log(f(W(0))/ε)")
 def theorem_1(lab: Lab) -> Check:
     r"""Gradient descent with $\eta = \tilde\Theta(\delta/m)$ reaches $f(W^{(T)}) \le \varepsilon$ after
     $T = \mathrm{poly}\cdot\delta^{-2}\log(1/\varepsilon)$ steps.
@@ -95,12 +97,20 @@ def theorem_1(lab: Lab) -> Check:
         scales("eta m at the step size used", "m", widths, step_sizes.T, 0.0, sense="at least"),
         scales("rate per step over eta m, at infinite width", "delta", SMALL_DELTAS, delta_eigenvalues(lab), 1.0,
             lower=True),
+        TRAINING.check(lab),
+        *printed.trained(runs[0][0]),
         hypotheses=[printed_width(lab)],
         assumptions=(
             "eta = 1/lambda_max(K(W(0))): the printed delta/(rho^44 m) is below 1e-60",
             f"eps relative to f(W(0)), {ACCURACIES[0]:g} to {ACCURACIES[-1]:g}", AT_LIMIT,
         ),
     )  # fmt: skip
+
+
+def radius(lab: Lab) -> float:
+    r"""Return $\log_{10} \varrho^{50}$, $\sqrt m$ times the radius that (I.1) allows, at the width that SGD trains."""
+    n, length = lab.training_data().x.shape[:2]
+    return float(50 * np.log10(n * length * np.log(NARROW / ACCURACIES[-1])))
 
 
 def sgd_runs(lab: Lab, batch: int) -> list[Run]:
@@ -126,13 +136,14 @@ def theorem_2(lab: Lab) -> Check:
         jumps = [(curve(run)[1:] / curve(run)[:-1]).max() for run in runs]
         # one step changes the batch's residuals by at most eta n/b lambda_max of themselves
         parts.append(at_most(f"worst f(t+1)/f(t), batch {batch}", jumps, (1 + lab.training_data().n / batch) ** 2))
-        far = [moved(run) * np.sqrt(NARROW) for run in runs]
-        parts.append(at_most(f"distance from the start times sqrt(m), batch {batch}", far, 20.0))
+        far = [np.log10(moved(run) * np.sqrt(NARROW)) for run in runs]
+        parts.append(at_most(f"log10 of the distance times sqrt(m), against (I.1), batch {batch}", far, radius(lab)))
     whole, plain = sgd_runs(lab, 4), lab.runs(NARROW)
     paths = [[run.records["loss"] for run in runs] for runs in (whole, plain[: len(whole)])]
     parts.append(identity("batch of all sequences, against gradient descent", *paths, tolerance=1e-15))
     return conclude(
         *parts,
+        *printed.trained(plain[0]),
         hypotheses=[printed_width(lab)],
         assumptions=("eta = b/(n max_i lambda_max(K_ii)) or 1/lambda_max(K): the printed step is below 1e-15",),
     )
@@ -144,5 +155,9 @@ def theorem_informal(lab: Lab) -> Check:
     $\mathrm{poly}\cdot\delta^{-2}\log\varepsilon^{-1}$ steps.
     """
     return conclude(
-        theorem_1(lab), theorem_2(lab), hypotheses=[printed_width(lab)], title="GD and SGD converge linearly"
+        theorem_1(lab),
+        theorem_2(lab),
+        AT_START.check(lab),
+        hypotheses=[printed_width(lab)],
+        title="GD and SGD converge linearly",
     )

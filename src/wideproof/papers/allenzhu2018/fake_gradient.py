@@ -17,7 +17,6 @@ statement = Section("gradient", "rnn")
 @statement(
     "All but a fraction 1/(2nL) of the backward coordinates at the largest loss are at least loss/(6√d nL)", "bound"
 )
-@misprint("threshold printed loss/(6√(dnL)), too high from nL of about 14 on; the sum starts one time later")
 def lemma_d_7(lab: Lab) -> Check:
     r"""Most backward coordinates are not small: $|(u_{i^*,\ell^*})_k| \ge \|\mathrm{loss}\| / (6 \sqrt d\, n L)$.
 
@@ -45,7 +44,7 @@ def lemma_d_7(lab: Lab) -> Check:
 
 
 @statement("The gradient formula with losses that are given vectors; with the true losses it is the gradient", "exact")
-@misprint("Appendices D, E.2 and F start the backward sum one time too early")
+@misprint("Appendices E.2 and F start the backward sum one time earlier than the definition")
 def definition_e_1(lab: Lab) -> Check:
     r"""The fake gradient $\hat\nabla f = \sum_i \sum_a \sum_{\ell<a} D_{i,\ell+1} (\mathrm{Back}_{i,\ell+1\to a}^\top
     \mathrm{loss}_{i,a}) h_{i,\ell}^\top$.

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import stats
 
 from wideproof.monitors.recurrent import Unrolled, backward, tangent_kernel, unroll
+from wideproof.papers.allenzhu2018 import printed
 from wideproof.papers.allenzhu2018.attacked import perturbation
 from wideproof.papers.allenzhu2018.distributions import fits
 from wideproof.papers.allenzhu2018.fake_gradient import backward_coordinates
@@ -40,7 +41,6 @@ def delta_eigenvalues(lab: Lab) -> list[float]:
 
 
 @statement("Squared gradient between δm/poly(ρ) and poly(ρ)m times the largest loss, near the start", "scale")
-@misprint("the radius is a power of ϱ (with 1/δ), once printed with ρ")
 def theorem_3(lab: Lab) -> Check:
     r"""Near the start, $\|\nabla f(W)\|_F^2 \ge \Omega(\delta m/\rho^{14}) \max\|\mathrm{loss}\|^2$ and
     $\le O(\rho^{12} m)\max\|\mathrm{loss}\|^2$.
@@ -65,6 +65,7 @@ def theorem_3(lab: Lab) -> Check:
         at_most("squared gradient, against 2 lambda_max f", squares, high),
         at_most("squared gradient of one sequence's part", own, high),
         agrees("K/m, mean over starts, against its limit", widest, limit_kernel(lab.data().x), tolerance=0.1),
+        *printed.start(lab),
         hypotheses=[at_least("separation of the first tokens", _separation(lab), 1e-9)],
         assumptions=("tau0 = 1; 'all W' by three attacks; d = 4", AT_LIMIT),
     )
@@ -113,6 +114,7 @@ def theorem_5(lab: Lab) -> Check:
         scales("least eigenvalue at infinite width", "delta", SMALL_DELTAS, delta_eigenvalues(lab), 1.0, lower=True),
         agrees("mean over starts over m, against its limit", found[:, -1].mean(axis=0) / lab.widths[-1], expected,
                tolerance=0.1),
+        *printed.start(lab),
         assumptions=("random losses, every one-hot loss, and the limit kernel's least eigenvector", AT_LIMIT),
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from scipy.stats import norm
 from wideproof.data import SequenceDataset
 from wideproof.monitors.recurrent import Unrolled, fresh, separability, unroll
 from wideproof.papers.allenzhu2018.distributions import rectified_cdf, rectified_tail
+from wideproof.papers.allenzhu2018.joint import AT_START, LENGTHS
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.allenzhu2018.oracles import limit_fresh, limit_states
 from wideproof.papers.check import Check, agrees, at_least, at_most, conclude, scales
@@ -67,7 +68,7 @@ def _parts(starts: list[Unrolled]) -> tuple[list[np.ndarray], list[np.ndarray]]:
 def eq_4_2(lab: Lab) -> Check:
     r"""$\|(I - U_{\ell-1}U_{\ell-1}^\top) h_{i,\ell}\| \ge \tilde\Omega(1/L^2)$: every state has fresh randomness."""
     zero = over_lengths(lab, _least_fresh, tail="zero")
-    return conclude(
+    return conclude(AT_START.check(lab, "4.2"),
         scales("least fresh part, zero tokens after the first", "L", lab.lengths, zero, -2.0, sense="at least"),
         scales("the same, unit tokens", "L", lab.lengths, over_lengths(lab, _least_fresh, unit=True), -2.0,
                sense="at least"),
@@ -101,7 +102,7 @@ def separations(lab: Lab, delta: float, length: int, tail: str, width: int, seed
 
 
 @statement("Fresh parts of two sequences' states stay δ/2-separable at all times", "bound")
-@misprint("the first states are δ/2-separable, not δ-separable as the text below says")
+@misprint("the sketch below it says δ-separable of the first states; Lemma B.9 proves δ/2")
 def eq_4_3(lab: Lab) -> Check:
     r"""$(I - U_\ell U_\ell^\top) h_{i,\ell+1}$ and $(I - U_\ell U_\ell^\top) h_{j,\ell+1}$ are $\delta/2$-separable."""
     deltas, width = (0.1, 0.01, 1e-3, 1e-4), lab.widths[-1]
@@ -110,6 +111,7 @@ def eq_4_3(lab: Lab) -> Check:
         for tail in ("zero", "shared")
     ])  # fmt: skip
     return conclude(
+        AT_START.check(lab, "4.3"),
         at_least("separability at any time, against delta/2", found, np.array(deltas) / 2),
         *(
             scales(f"separability, {tail} tokens after the first", "delta", deltas, rows, 1.0, sense="equal")
@@ -158,7 +160,12 @@ def lemma_b_3(lab: Lab) -> Check:
             agrees(f"||h|| against its limit, {tail} tokens", h, np.broadcast_to(limit, h.shape), tolerance=0.15),
         ]
     parts.append(_rare("first step below 1 - 1/(4L)", SIZES, 0.25, above=False))
-    return conclude(*parts, assumptions=(f"L = {SHORT}, m = {width}: deviations of 1/(4L) are then rare",))
+    return conclude(
+        AT_START.check(lab, "B.3, above"),
+        LENGTHS.check(lab),
+        *parts,
+        assumptions=(f"L = {SHORT}, m = {width}: deviations of 1/(4L) are then rare",),
+    )
 
 
 @statement("One time step lengthens a state to at most (1+1/L)(‖h‖+1)", "bound")
@@ -281,7 +288,7 @@ def lemma_b_9(lab: Lab) -> Check:
 
 
 @statement("One time step of the induction for separability", "bound")
-@misprint("the factor is 1-2α-1/(4L), printed 1-3α")
+@misprint("(B.10) and the proof have the factor 1-2α-1/(4L), the claim 1-3α")
 def claim_b_10(lab: Lab) -> Check:
     r"""One step keeps separability up to the factor $1 - 2\alpha - \tfrac1{4L}$, $\alpha = 16\delta\log m$."""
     width, parts = lab.widths[-1], []

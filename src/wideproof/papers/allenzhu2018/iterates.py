@@ -24,21 +24,19 @@ FIRST = f"at the start: d = {OUTPUTS}, half the step, the mean over {DRAWS} targ
 
 
 @statement("Gradient descent stays within ϱ^50/√m of its start", "scale")
-@misprint("the path bounded in the proof can exceed ϱ^50/√m, not ϱ^60/√m")
 def eq_h_1(lab: Lab) -> Check:
     r"""Gradient descent stays close: $\|W^{(t)} - W^{(0)}\|_F \le \varrho^{50}/\sqrt m$ for all $t$."""
     return _distance(lab, None)
 
 
 @statement("SGD stays within ϱ^50/√m of its start", "scale")
-@misprint("the last line prints ρ^50; ϱ^60 is what the bounded path needs")
 def eq_i_1(lab: Lab) -> Check:
     r"""SGD stays close: $\|W^{(t)} - W^{(0)}\|_F \le \varrho^{50}/\sqrt m$ for all $t$."""
     return _distance(lab, BATCH)
 
 
 @statement("Averaged over the minibatch, one SGD step takes off a fraction Ω(ηδm/ρ^15) of the objective", "scale")
-@misprint("m is printed in the denominator; and the minibatch gradient needs n²/|S| where n²/|S|² is printed")
+@misprint("the minibatch gradient needs n²/|S| where n²/|S|² is printed")
 def eq_i_2(lab: Lab) -> Check:
     r"""On average over the minibatch, one SGD step reduces the objective by a factor $1 - \Omega(\eta \delta m /
     \rho^{15})$.

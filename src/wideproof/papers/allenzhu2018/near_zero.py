@@ -35,7 +35,7 @@ class Near(NamedTuple):
     "Units within β− of zero at (i*, l*+1) and beyond β+ at every other sample and later time: at least β−|N1|/(64L)",
     "bound",
 )
-@misprint("at l* = L there is no time l*+1; the largest loss is taken at (i*, l*+1)")
+@misprint("at l* = L there is no time l*+1; measured for l* < L")
 def lemma_d_2(lab: Lab) -> Check:
     r"""Many units are near zero at $(i^*, \ell^*+1)$ and away from it elsewhere: $|N_4| \ge \beta_- |N_1| / (64 L)$."""
     return _share_of_all(lab, "|N4| >= β−|N1|/(64 L)", lambda c: c.four, 64)

@@ -10,7 +10,7 @@ $$ \cos\vartheta = \frac{G[(i,\ell-1),(j,k-1)] + \langle x_{i,\ell}, x_{j,k}\ran
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -97,7 +97,7 @@ def product_limit(factors: int, extra: bool = False) -> float:
     (2.414, 2.828)
     """
     power = 2 if extra else 1
-    least = minimize_scalar(
+    least: Any = minimize_scalar(
         lambda log_z: factors * np.log1p(np.exp(log_z)) + power * np.log(2 + np.exp(log_z)) - log_z,
         bounds=(-12, 6), method="bounded", options={"xatol": 1e-10},
     )  # fmt: skip

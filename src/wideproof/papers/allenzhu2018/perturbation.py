@@ -8,6 +8,7 @@ import numpy as np
 
 from wideproof.monitors.recurrent import Unrolled
 from wideproof.papers.allenzhu2018.attacked import CHOICES, KINDS, Shift, draws, every_shift, largest, perturbation
+from wideproof.papers.allenzhu2018.joint import STABLE
 from wideproof.papers.allenzhu2018.lab import Lab
 from wideproof.papers.check import Check, at_most, conclude, identity, scales, sides
 from wideproof.papers.statement import Section, misprint
@@ -21,7 +22,13 @@ statement = Section("perturbation", "rnn")
 )
 def lemma_c_2(lab: Lab) -> Check:
     r"""Forward stability: changes of size $\tau_0/\sqrt m$ in $W$ move states little and flip few units."""
-    return conclude(lemma_c_2_a(lab), lemma_c_2_b(lab), lemma_c_2_c(lab), title="forward stability")
+    return conclude(
+        STABLE.check(lab, "C.2a", "C.2b", "C.2c"),
+        lemma_c_2_a(lab),
+        lemma_c_2_b(lab),
+        lemma_c_2_c(lab),
+        title="forward stability",
+    )
 
 
 @statement("‖g'‖ and ‖h'‖ are at most O(L⁶τ0/√m) for every sample and time", "scale")
@@ -30,6 +37,7 @@ def lemma_c_2_a(lab: Lab) -> Check:
     r"""Pre-activations and states move by $\|g'_{i,\ell}\|, \|h'_{i,\ell}\| \le O(L^6 \tau_0 / \sqrt m)$."""
     printed = {"m": -0.5, "τ0": 1.0, "L": 6.0}
     return conclude(
+        STABLE.check(lab, "C.2a"),
         *exponents(lab, "‖g'‖", lambda seen: seen.values, printed),
         *exponents(lab, "‖h'‖", lambda seen: seen.hidden, printed),
         title="pre-activations and states move O(L⁶τ0/√m)",
@@ -41,6 +49,7 @@ def lemma_c_2_a(lab: Lab) -> Check:
 def lemma_c_2_b(lab: Lab) -> Check:
     r"""At most $\|D'_{i,\ell}\|_0 \le O(L^{10/3} \tau_0^{2/3}) m^{2/3}$ units change sign."""
     return conclude(
+        STABLE.check(lab, "C.2b"),
         *exponents(lab, "flips", lambda seen: seen.flips, {"m": 2 / 3, "τ0": 2 / 3, "L": 10 / 3}),
         title="flips are O(L^(10/3) τ0^(2/3) m^(2/3))",
         assumptions=CHOICES,
@@ -58,6 +67,7 @@ def lemma_c_2_c(lab: Lab) -> Check:
     by_radius = exponents(lab, f"{name}, one unit pushed", lambda seen: seen.flipped, {"τ0": 1.0}, ("push",))
     excess = max(seen.excess for seen in every_shift(lab))
     return conclude(
+        STABLE.check(lab, "C.2c"),
         *by_width,
         *by_radius,
         at_most("|(D'g)_k| - |g'_k| <= 0", excess, 0.0),

@@ -20,7 +20,7 @@ SPARSE = ("W' = y zᵀ with z the direction of h_{i,2}, y with N entries ±τ0/�
 
 
 @statement("W' = yzᵀ with N entries of y up to τ0/√m: each coordinate of Wh' is O(ρ⁸N^(2/3)τ0^(4/3)/m^(2/3))", "scale")
-@misprint("printed τ0^(5/6), right only for τ0 up to 1")
+@misprint("the proof takes ‖D'g‖ of order τ0^(1/2), where Lemma C.2 (c) has τ0: its bounds give τ0^(4/3)")
 def lemma_c_10(lab: Lab) -> Check:
     r"""A sparse change of rank one moves single coordinates little.
 

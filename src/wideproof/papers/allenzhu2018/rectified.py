@@ -126,7 +126,6 @@ def _image_check(lab: Lab, blocks: Sequence[tuple[int, float]]) -> Check:
 
 
 @statement("A random ReLU layer keeps the norm of a fixed vector", "bound")
-@misprint("the proof prints the exponent with ε for ε²")
 def corollary_a_9(lab: Lab) -> Check:
     r"""$\|\phi(Ax)\| \in (1 \pm \varepsilon)\,\sigma\|x\|$ with probability $1 - 2e^{-\varepsilon^2 m/100}$,
     $A_{ij} \sim N(0, 2\sigma^2/m)$.

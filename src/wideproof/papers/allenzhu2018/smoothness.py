@@ -8,6 +8,7 @@ import numpy as np
 
 from wideproof.data import SequenceDataset
 from wideproof.monitors import attacks
+from wideproof.papers.allenzhu2018 import printed
 from wideproof.papers.allenzhu2018.lab import Lab, Start
 from wideproof.papers.check import Check, at_most, conclude, identity, scales, sides
 from wideproof.papers.statement import Section, misprint
@@ -77,6 +78,7 @@ def theorem_4(lab: Lab) -> Check:
         scales("remainder over max loss ||W'|| r^(4/3), attacked", "m", lab.widths, by_width, 1 / 3),
         scales("remainder over max loss ||W'|| r^(4/3), attacked", "tau0", RADII, by_radius, 1 / 3),
         at_most("remainder of random W' of three sizes, constants 1", *sides(found)),
+        *printed.start(lab),
         assumptions=(
             "W_c random at tau0 = 1; tau0 of W' is 4 where m varies",
             "W' pushes the units of the last time that gain most, or is Gaussian",

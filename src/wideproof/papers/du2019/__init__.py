@@ -15,15 +15,7 @@ __getattr__, __dir__, _told = door("du2019")
 # fmt: off
 _told("condition_3_2", "none", "hypothesis", "any", "The activation is analytic and no polynomial")
 _told("eq_1", "none", "setting", "any", "The loss: half the sum of squared errors, not a mean", kind="definition")
-_told("eq_2", "none", "setting", "fc_smooth", "The fully connected network, layers scaled by √(c_σ/m)",
-    kind="definition")
-_told("eq_3", "none", "setting", "resnet_smooth", "The residual network, branches scaled by c_res/(H√m)",
-    kind="definition")
 _told("eq_6", "none", "perturbation", "any", "How far training has gone: ‖W(k) - W(0)‖_F/√m", kind="definition")
-_told("eq_9", "none", "hypothesis", "resnet_smooth", "The width of the residual theorem", kind="condition",
-    erratum="the fourth term is larger than needed: block and limit both carry 1/H²")
-_told("eq_11", "none", "hypothesis", "conv_resnet", "The width of the convolutional theorem",
-    kind="condition", erratum="n⁴/(λ0⁴H²) where the proof gives n²/(λ0²H²)")
 _told("remark_e_1", "none", "setting", "any", "How many positions a layer has in the common framework")
 _told("remark_e_2", "none", "setting", "conv_resnet",
     "A convolution's weights are a space of as many dimensions as the filter has pixels")
@@ -32,7 +24,4 @@ _told("remark_e_3", "none", "setting", "any",
 _told("remark_e_4", "none", "setting", "any", "How many channels the input has in the common framework")
 _told("remark_e_5", "none", "setting", "any", "Which ρ and D give which network",
     erratum="ρ = σ is printed for √c_σ σ, also in the first layer of residual networks")
-_told("remark_e_6", "none", "setting", "any", "X is √m times the features")
-_told("remark_e_8", "proof_step", "initialization", "any",
-    "How the lemmas on the least eigenvalue follow from the concentration")
 # fmt: on

@@ -8,10 +8,11 @@ import numpy as np
 
 from wideproof.monitors.smooth import SmoothNetwork
 from wideproof.papers.check import Check, conclude, scales
+from wideproof.papers.du2019.functions import FUNCTIONS
 from wideproof.papers.du2019.hypotheses import growth_constant
+from wideproof.papers.du2019.joint import CLOSE
 from wideproof.papers.du2019.lab import KINDS, Kind, Lab
 from wideproof.papers.du2019.records import Params
-from wideproof.papers.du2019.recursion import FUNCTIONS
 from wideproof.papers.statement import Section, misprint
 from wideproof.papers.study import kept
 
@@ -24,7 +25,7 @@ ROWS = 8  # independent rows of a fit; each is a mean over several starts
 @misprint("A_(h) is printed with one too many; factors 2 of the proof are dropped")
 def theorem_e_1(lab: Lab) -> Check:
     r"""Covariances and means of all layers come within $\mathcal{E}\sqrt{\log(Hn\max p/\delta)/m}$ of their limits."""
-    return conclude(eq_18(lab), eq_19(lab))
+    return conclude(*(trials.check(lab) for trials in CLOSE), eq_18(lab), eq_19(lab))
 
 
 @statement("Layer covariances come as close to their limits as 1/√m", "scale")
@@ -105,7 +106,8 @@ def log_amplification(depth, skip: float = 1.0, c_res: float = 0.5):
 
 def _in_the_width(lab: Lab, which: int, title: str) -> Check:
     found = {kind: width_errors(lab, kind) for kind in KINDS}
-    parts = [scales(f"{kind}: {title}", "m", widths, errors[which], -0.5) for kind, (widths, errors) in found.items()]
+    parts = [trials.check(lab, ("E.18", "E.19")[which]) for trials in CLOSE]
+    parts += [scales(f"{kind}: {title}", "m", widths, errors[which], -0.5) for kind, (widths, errors) in found.items()]
     return conclude(*parts, assumptions=["all layers of networks of depth 2; each row is a mean over several starts"])
 
 

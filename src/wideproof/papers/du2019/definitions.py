@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wideproof.kernels import limit_gram
 from wideproof.papers.check import Check, agrees, conclude, law
-from wideproof.papers.du2019.lab import KINDS, Kind, Lab
+from wideproof.papers.du2019.lab import KINDS, Kind, Lab, Norms
 from wideproof.papers.du2019.recursion import Recursion, recursion
 from wideproof.papers.statement import Section, misprint
 
@@ -28,7 +28,10 @@ def definition_5_1(lab: Lab) -> Check:
 
 
 @statement("The residual network's Gram matrix at infinite width", "oracle", network="resnet_smooth")
-@misprint("each mean b is printed with the activation of its own example; A^(H-1) for A^(H)")
+@misprint(
+    "each mean b is printed with the activation of its own example, which changes nothing where all ‖x_i‖ = 1; "
+    "A^(H-1) for A^(H)"
+)
 def definition_6_1(lab: Lab) -> Check:
     r"""The limit of a residual network's Gram matrix, with the mean $b$ of the features.
 
@@ -40,7 +43,7 @@ def definition_6_1(lab: Lab) -> Check:
 
 
 @statement("The convolutional network's Gram matrix at infinite width", "oracle", network="conv_resnet")
-@misprint("c_res²/H² is missing, pixels are added to patch sums, and the index and the pairing as in Definition 6.1")
+@misprint("c_res²/H² is missing, from h = 3 on pixels are added to patch sums, index and pairing as in Definition 6.1")
 def definition_7_1(lab: Lab) -> Check:
     r"""The limit of a convolutional residual network's Gram matrix: pixel covariances and their sums over patches.
 
@@ -70,9 +73,11 @@ def definition_e_1(lab: Lab) -> Check:
     return conclude(*parts)
 
 
-def second_route(lab: Lab, kind: Kind, spread: bool = False, misprints: tuple[str, ...] = ()) -> Recursion:
+def second_route(
+    lab: Lab, kind: Kind, norms: Norms = "unequal", misprints: tuple[str, ...] = (), depth: int = 2
+) -> Recursion:
     """Return the recursion of this package on the inputs of the finite networks."""
-    found, key = lab.finite(kind, spread), ("second route", kind, spread, misprints)
+    found, key = lab.finite(kind, norms, depth), ("second route", kind, norms, misprints, depth)
     return lab.keep(key, lambda: recursion(found.network, found.x, misprints, NODES))
 
 

@@ -7,9 +7,10 @@ import numpy as np
 from wideproof.monitors import Trace
 from wideproof.monitors.smooth import SmoothNetwork
 from wideproof.papers.check import Check, conclude, identity
+from wideproof.papers.du2019.functions import FUNCTIONS
 from wideproof.papers.du2019.lab import Kind, Lab
+from wideproof.papers.du2019.printed import layers
 from wideproof.papers.du2019.records import Params
-from wideproof.papers.du2019.recursion import FUNCTIONS
 from wideproof.papers.statement import Section, misprint
 
 statement = Section("gradient", "fc_smooth")
@@ -49,7 +50,7 @@ def eq_15(lab: Lab) -> Check:
 
 def last_scale(network: SmoothNetwork) -> float:
     r"""Return the square of the last layer's scale: $c_\sigma$, or $c_{res}^2/H^2$ behind a skip."""
-    return network.limit().layers[-1].scale ** 2
+    return layers(network)[-1].scale ** 2
 
 
 def closed_form(network: SmoothNetwork, start: Params, seen: Trace) -> np.ndarray:

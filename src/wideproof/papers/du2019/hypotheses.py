@@ -89,7 +89,10 @@ def width_hypothesis(lab: Lab, network: SmoothNetwork, kind: Kind) -> Check:
     if kind == "fully-connected":
         needed = 2**depth * max(n**4 / lambda_0**4, n / lab.delta, concentration)
     else:
-        needed = max(n**4 / (lambda_0**4 * depth**6), n**2 / (lambda_0**2 * depth**2), n / lab.delta, concentration)
+        pixels = getattr(network, "pixels", 1)  # poly(p) as Lemmas D.1 and D.2 have it
+        needed = pixels**2 * max(
+            n**4 / (lambda_0**4 * depth**6), n**2 / (lambda_0**2 * depth**2), n / lab.delta, concentration
+        )
     return at_least("width as the theorem asks, constants 1", network.width, needed)
 
 

@@ -10,9 +10,11 @@ from wideproof.monitors import spectral_norm, trace
 from wideproof.monitors.smooth import SmoothNetwork
 from wideproof.networks import Activation
 from wideproof.papers.check import Check, at_least, at_most, conclude, often, sides
+from wideproof.papers.du2019.functions import FUNCTIONS
 from wideproof.papers.du2019.hypotheses import data_hypotheses, norm_width, width_hypothesis
 from wideproof.papers.du2019.lab import KINDS, PIXELS, Kind, Lab
-from wideproof.papers.du2019.recursion import FUNCTIONS, averages
+from wideproof.papers.du2019.printed import layers
+from wideproof.papers.du2019.recursion import averages
 from wideproof.papers.statement import Section, misprint
 
 statement = Section("initialization", "fc_smooth")
@@ -100,13 +102,13 @@ def lemma_e_1(lab: Lab) -> Check:
 
 def residual_constant(network: SmoothNetwork, c_w: float) -> float:
     r"""Return $c_{x,0} = 2\exp(c_{res} c_{w,0} L)$ of Lemma C.1."""
-    return 2 * math.exp(network.limit().layers[-1].scale * network.depth * c_w * network.activation.lipschitz)
+    return 2 * math.exp(layers(network)[-1].scale * network.depth * c_w * network.activation.lipschitz)
 
 
 def convolution_constant(network: SmoothNetwork, c_w: float) -> float:
     r"""Return $c_{x,0}$ of Lemma D.1."""
     activation, window = network.activation, network.limit().window or 1
-    c_res = network.limit().layers[-1].scale * network.depth
+    c_res = layers(network)[-1].scale * network.depth
     first = math.sqrt(window * activation.c_sigma) * activation.lipschitz * c_w
     second = math.sqrt(2 * least_moment(activation, 1 / math.sqrt(PIXELS)) / activation.c_sigma)
     return max(first, second) * math.exp(math.sqrt(window) * c_res * c_w * activation.lipschitz)
@@ -146,6 +148,27 @@ def _norms(lab: Lab, kind: Kind, constant) -> Check:
     return conclude(*parts, hypotheses=hypotheses, assumptions=[_sizes(lab), "c_w,0 as measured"])
 
 
+def _norm_limit(network: SmoothNetwork, kind: Kind, c_w: float) -> float:
+    if kind == "fully-connected":
+        return 2.0
+    return residual_constant(network, c_w) if kind == "residual" else convolution_constant(network, c_w)
+
+
+def _joint(lab: Lab, kind: Kind) -> Check:
+    r"""Count starts whose features, weights and last block are all as the lemmas on starts want them."""
+    network, data = lab.model(kind), lab.data(kind)
+    lambda_0, good = lab.lambda_0(network, data.x), []
+    for i, block in enumerate(lab.last_blocks(kind)):
+        start = lab.start(kind, i)
+        weights = [spectral_norm(w) / math.sqrt(network.width) for name, w in start.items() if name != "a"]
+        sizes = [np.linalg.norm(layer.reshape(data.n, -1), axis=1) for layer in lab.traces(kind)[i].features]
+        limit = _norm_limit(network, kind, max(weights))
+        read_out = np.linalg.norm(start["a"]) <= 2 * math.sqrt(start["a"].size)
+        within = (np.array(sizes) <= limit).all() and (np.array(sizes) >= 1 / limit).all()
+        good.append(within and read_out and np.linalg.eigvalsh(block)[0] >= 0.75 * lambda_0)
+    return often("norms of all layers, ‖a‖ <= 2√m and λ_min >= 3λ0/4 at once, 1 - δ", good, 1 - lab.delta)
+
+
 def _least_eigenvalue(lab: Lab, kind: Kind) -> Check:
     network, x = lab.model(kind), lab.data(kind).x
     lambda_0 = lab.lambda_0(network, x)
@@ -153,6 +176,7 @@ def _least_eigenvalue(lab: Lab, kind: Kind) -> Check:
     return conclude(
         at_least("λ_min(G^(H)(0)) >= 3λ0/4", least, 0.75 * lambda_0),
         often("with probability 1 - δ", least >= 0.75 * lambda_0, 1 - lab.delta),
+        _joint(lab, kind),
         hypotheses=[*data_hypotheses(lab, kind), width_hypothesis(lab, network, kind)],
         assumptions=[_sizes(lab), f"{network.activation.name}, width {network.width}, depth {network.depth}"],
     )

@@ -32,6 +32,7 @@ from wideproof.precision import double
 from wideproof.training import Recipe, Run, train, train_many
 
 Kind = Literal["fully-connected", "residual", "conv-residual"]
+Norms = Literal["unit", "unequal", "spread"]
 Rule = Literal["practical", "theorem", "lemma"]
 KINDS: tuple[Kind, ...] = ("fully-connected", "residual", "conv-residual")
 CHANNELS, PIXELS = 4, 4
@@ -114,23 +115,24 @@ class Lab(study.Lab):
     # ---- finite networks beside their limits -----------------------------------------------------------------------
 
     @kept
-    def finite(self, kind: Kind, spread: bool = False) -> Finite:
-        """Return Gram blocks, feature covariances and means of many networks on inputs of unequal norm.
+    def finite(self, kind: Kind, norms: Norms = "unequal", depth: int = 2) -> Finite:
+        """Return Gram blocks, feature covariances and means of many networks; images always have norm 1.
 
-        With `spread` the norms differ more and the activation is softplus: then a neighbouring layer's derivatives are
-        told apart.
+        Vectors have unequal norms, or the norm 1 that the theorems suppose, or norms that differ much; the last two
+        with softplus and with more draws, so that the derivatives of two layers are told apart.
         """
-        activation = get_activation("softplus" if spread else self.pick("gelu", "softplus", "softplus"))
+        activation = get_activation(self.pick("gelu", "softplus", "softplus") if norms == "unequal" else "softplus")
         if kind == "conv-residual":
             width, draws = self.pick((128, 60), (256, 100), (512, 400))
-            x, draws = THREE, (4 if spread else 1) * draws
+            x, draws = THREE, (1 if norms == "unequal" else 4) * draws
         else:
             width, draws = self.pick((256, 100), (512, 200), (2048, 400))
-            x = FOUR * np.array([4.0, 0.25, 1.0, 2.0] if spread else [2.0, 0.5, 1.0, 1.5])[:, None]
+            sizes = {"unit": np.ones(4), "unequal": [2.0, 0.5, 1.0, 1.5], "spread": [4.0, 0.25, 1.0, 2.0]}[norms]
+            x = FOUR * np.array(sizes)[:, None]
         network: SmoothNetwork = {
-            "fully-connected": FullyConnected(3, width, 2, activation),
-            "residual": Residual(3, width, 2, activation, 0.9),
-            "conv-residual": ConvResidual(2, 4, width, 2, activation=activation, c_res=0.9),
+            "fully-connected": FullyConnected(3, width, depth, activation),
+            "residual": Residual(3, width, depth, activation, 0.9),
+            "conv-residual": ConvResidual(2, 4, width, depth, activation=activation, c_res=0.9),
         }[kind]
         return draws_of(network, x, (self.draw(network, "finite", i) for i in range(draws)))
 
@@ -185,10 +187,10 @@ class Lab(study.Lab):
 
     # ---- gradient descent of the softplus networks -----------------------------------------------------------------
 
-    def trainee(self, kind: Kind) -> SmoothNetwork:
-        """Return the network of this kind that is trained."""
+    def trainee(self, kind: Kind, depth: int = 0) -> SmoothNetwork:
+        """Return the network of this kind that is trained, of a depth other than the usual one if asked for."""
         width = self.pick(*((128, 256, 2048) if kind != "conv-residual" else (64, 96, 512)))
-        return self.network(kind, width, self.pick(2, 3, 3))
+        return self.network(kind, width, depth or self.pick(2, 3, 3))
 
     def step_size(self, kind: Kind, rule: Rule) -> float:
         r"""Return the step size of a rule, its unspecified constant declared in `step_rule`.
@@ -225,6 +227,13 @@ class Lab(study.Lab):
         trainee, data = self.trainee(kind), self.data(kind)
         runs = train_many(trainee, data, recipe, seeds=range(self.draws), record=self.record(kind))
         return [self._descent(kind, run) for run in runs]
+
+    @kept
+    def at_depth(self, kind: Kind, depth: int, step_size: float, count: int = 3, block: int = 0) -> list[Run]:
+        """Train a network of another depth from a few seeds, the first ones or a later block of them."""
+        recipe = Recipe(step_size=step_size, steps=self.pick(20, 40, 200), record_every=1)
+        network, data, seeds = self.trainee(kind, depth), self.data(kind), range(count * block, count * (block + 1))
+        return train_many(network, data, recipe, seeds=seeds, record={"outputs": outputs_measure})
 
     @kept
     def descend(self, kind: Kind, step_size: float, steps: int, seed: int) -> Descent:

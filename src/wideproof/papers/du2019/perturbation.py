@@ -23,7 +23,7 @@ def lemma_b_3(lab: Lab) -> Check:
 
 
 @statement("Residual: features follow the weights with a factor free of depth", "bound", network="resnet_smooth")
-@misprint("c_res is missing in the recursion of the proof; the bound is twice its solution")
+@misprint("c_res is missing in the recursion that the proof announces")
 def lemma_c_3(lab: Lab) -> Check:
     r"""Residual features move at most in proportion to the weights, with a factor free of depth.
 
@@ -52,7 +52,7 @@ def lemma_b_4(lab: Lab) -> Check:
 
 
 @statement("Residual: the last block drifts by λ0/4 at most", "bound", network="resnet_smooth")
-@misprint("λ0/2 is printed, which leaves the induction λ0/4 where it needs λ0/2")
+@misprint("true as printed; the induction needs λ0/4, as in Lemma B.4, which a smaller c gives")
 def lemma_c_4(lab: Lab) -> Check:
     r"""The last block of a residual network moves by at most $\lambda_0/4$ for $R \le c \lambda_0 H^2/n$.
 
@@ -64,7 +64,7 @@ def lemma_c_4(lab: Lab) -> Check:
 
 
 @statement("Convolutional: the last block drifts by λ0/4 at most", "bound", network="conv_resnet")
-@misprint("λ0/2 is printed, as in Lemma C.4")
+@misprint("true as printed; the induction needs λ0/4, as in Lemma C.4")
 def lemma_d_4(lab: Lab) -> Check:
     r"""The last block of a convolutional residual network moves by at most $\lambda_0/4$ for
     $R \le c \lambda_0 H^2/(n\,\mathrm{poly}(p))$; the paper writes $\lambda_0/2$, as for the residual network.

@@ -6,8 +6,9 @@ import numpy as np
 from flint import fmpz_mat
 
 from wideproof.papers.check import Check, at_least, conclude, identity, scales
+from wideproof.papers.du2019.functions import FUNCTIONS
 from wideproof.papers.du2019.lab import Lab
-from wideproof.papers.du2019.recursion import FUNCTIONS, Recursion, expectations, recursion
+from wideproof.papers.du2019.recursion import Recursion, expectations, recursion
 from wideproof.papers.statement import Section, misprint
 
 statement = Section("positivity", "none")
@@ -66,7 +67,7 @@ def proposition_f_2(lab: Lab) -> Check:
 
 
 @statement("Skips never bring two examples closer than the first layer has", "bound", network="resnet_smooth")
-@misprint("compares with K^(0), but layer 1 has no skip; checked against K^(1) - bb^T")
+@misprint("used across layer 1, which has no skip; checked against K^(1) - bb^T")
 def lemma_f_3(lab: Lab) -> Check:
     r"""Skips keep pairs apart: with $C^{(h)} = K^{(h)} - b^{(h)} b^{(h)\top}$ and blocks of pairs $i, j$,
 

@@ -9,41 +9,20 @@ $$ K^{(h)}_{ij} = D K^{(h-1)}_{ij} D
 and backward $\Pi^{(H)} = I$, $\Gamma^{(h)} = \Pi^{(h)} \circ \mathbb{E}[\rho'\rho'^\top]$,
 $\Pi^{(h-1)} = D\Pi^{(h)}D + \mathcal{W}^*(\Gamma^{(h)})$, so that the block of $W^{(h)}$ is
 $\langle \Gamma^{(h)}, \mathcal{W}(K^{(h-1)})\rangle$. It shares no line with `wideproof.kernels`, whose limits it
-checks, and it can be told to make the paper's misprints.
+checks, takes every scale from the text (`printed`), and can be told to make the paper's misprints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import erf, expit, ndtr
 
-from wideproof.networks import LayeredLimit, Network
-
-Function = Callable[[np.ndarray], np.ndarray]
-
-
-def _normal(z: np.ndarray) -> np.ndarray:
-    return np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
-
-
-# σ, σ' and σ'' in NumPy, written anew.
-FUNCTIONS: dict[str, tuple[Function, Function, Function]] = {
-    "softplus": (lambda z: np.logaddexp(0, z), expit, lambda z: expit(z) * expit(-z)),
-    "sigmoid": (expit, lambda z: expit(z) * expit(-z), lambda z: expit(z) * expit(-z) * (1 - 2 * expit(z))),
-    "tanh": (np.tanh, lambda z: 1 - np.tanh(z) ** 2, lambda z: -2 * np.tanh(z) * (1 - np.tanh(z) ** 2)),
-    "erf": (erf, lambda z: 2 / np.sqrt(np.pi) * np.exp(-z * z), lambda z: -4 * z / np.sqrt(np.pi) * np.exp(-z * z)),
-    "gelu": (lambda z: z * ndtr(z), lambda z: ndtr(z) + z * _normal(z), lambda z: (2 - z * z) * _normal(z)),
-    "swish": (
-        lambda z: z * expit(z),
-        lambda z: expit(z) * (1 + z * expit(-z)),
-        lambda z: expit(z) * expit(-z) * (2 + z * (1 - 2 * expit(z))),
-    ),
-    "identity": (lambda z: z, np.ones_like, np.zeros_like),
-}
+from wideproof.networks import ConvResidual, Network
+from wideproof.papers.du2019.functions import FUNCTIONS, Function
+from wideproof.papers.du2019.printed import PRINTED, layers
 
 
 @dataclass(frozen=True)
@@ -99,8 +78,8 @@ def recursion(network: Network, x: np.ndarray, misprints: Collection[str] = (), 
     misprints
         Forms of the paper's text to follow instead of the right ones. `"index"`: the last block with the derivatives of
         the layer before (Definitions 5.1, 6.1, 7.1); `"pairing"`: $b_i$ with $\sigma(u)$ of its own example
-        (Definitions 6.1, 7.1); `"patch"`: pixels added to patch sums (Definition 7.1); `"factor"`: no $c_{res}^2/H^2$
-        in the last block (Definition 7.1); `"rho"`: $\rho = \sigma$ (Remark E.5).
+        (Definitions 6.1, 7.1); `"patch"`: pixels added to patch sums, from $h = 3$ on (Definition 7.1); `"factor"`: no
+        $c_{res}^2/H^2$ in the last block (Definition 7.1); `"rho"`: $\rho = \sigma$ (Remark E.5).
     nodes
         Of the quadrature, in each of two directions.
 
@@ -111,15 +90,15 @@ def recursion(network: Network, x: np.ndarray, misprints: Collection[str] = (), 
     array([[1.318459, 0.705275],
            [0.705275, 1.318459]])
     """
-    limit = network.limit()
-    assert isinstance(limit, LayeredLimit)
-    sigma, slope, _ = FUNCTIONS[limit.activation.name]
-    window = limit.window or 1
+    assert isinstance(network, PRINTED)
+    printed = layers(network)
+    sigma, slope, _ = FUNCTIONS[network.activation.name]
+    window = network.filter_size if isinstance(network, ConvResidual) else 1
     pixels = x[:, :, None] if x.ndim == 2 else x
     n, _, p = pixels.shape
     k = np.einsum("icl,jcr->ijlr", pixels, pixels)
     covariances, means, patched, slopes = [k], [np.zeros((n, p))], [], []
-    for layer in limit.layers:
+    for h, layer in enumerate(printed, 1):
         scale = 1.0 if "rho" in misprints and not layer.skip else layer.scale
         u = patch(k, window)
         flat = u.transpose(0, 2, 1, 3).reshape(n * p, n * p)
@@ -130,20 +109,20 @@ def recursion(network: Network, x: np.ndarray, misprints: Collection[str] = (), 
         patched.append(u)
         slopes.append(scale**2 * derivative)
         if layer.skip:
-            below = u if "patch" in misprints else k
+            below = u if "patch" in misprints and h >= 3 else k
             k = below + scale * _cross(b, mu, "pairing" in misprints) + scale**2 * value
             means.append(b + scale * mu)
         else:
             k, b = scale**2 * value, scale * mu
             means.append(b)
         covariances.append(k)
-    blocks = {limit.output: np.einsum("ijll->ij", k)}
+    blocks = {"a": np.einsum("ijll->ij", k)}
     back = np.broadcast_to(np.eye(p), (n, n, p, p))
-    last = len(limit.layers) - 1
+    last = len(printed) - 1
     for h in range(last, -1, -1):
-        layer, derivative = limit.layers[h], slopes[h]
+        layer, derivative = printed[h], slopes[h]
         if h == last and "index" in misprints:
-            derivative = slopes[h - 1] * (layer.scale / limit.layers[h - 1].scale) ** 2
+            derivative = slopes[h - 1] * (layer.scale / printed[h - 1].scale) ** 2
         if h == last and "factor" in misprints:
             derivative = derivative / layer.scale**2
         gamma = back * derivative

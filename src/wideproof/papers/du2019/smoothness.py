@@ -14,7 +14,7 @@ FRACTIONS = (0.25, 0.5, 1.0)
 
 
 @statement("Fully connected: the second-order part of a step is at most ηλ0/8 of the error", "bound")
-@misprint("the sum over blocks leaves out the read-out")
+@misprint("the proof's sum over blocks stops at H and leaves out the read-out")
 def lemma_b_6(lab: Lab) -> Check:
     r"""Fully connected: for a small step size $\|I_2(k)\|_2 \le \tfrac18 \eta\lambda_0 \|y - u(k)\|_2$.
 
@@ -25,7 +25,7 @@ def lemma_b_6(lab: Lab) -> Check:
 
 
 @statement("Residual: the second-order part of a step is at most ηλ0/8 of the error", "bound", network="resnet_smooth")
-@misprint("the read-out is left out; λ0 Q' for Q'")
+@misprint("the proof leaves out the read-out, as for Lemma B.6; λ0 Q' for Q'")
 def lemma_c_6(lab: Lab) -> Check:
     r"""Residual: for $\eta \le c\lambda_0 H^2/n^2$, $\|I_2(k)\|_2 \le \tfrac18 \eta\lambda_0 \|y - u(k)\|_2$."""
     return _second_order(lab, "residual")
@@ -34,7 +34,7 @@ def lemma_c_6(lab: Lab) -> Check:
 @statement(
     "Convolutional: the second-order part of a step is at most ηλ0/8 of the error", "bound", network="conv_resnet"
 )
-@misprint("the read-out is left out; λ0√m R' stands for Q'")
+@misprint("the proof leaves out the read-out, as for Lemma B.6; λ0√m R' stands for Q'")
 def lemma_d_6(lab: Lab) -> Check:
     r"""Convolutional residual: for $\eta \le c\lambda_0 H^2 n^{-2}\,\mathrm{poly}(1/p)$,
     $\|I_2(k)\|_2 \le \tfrac18 \eta\lambda_0 \|y - u(k)\|_2$.

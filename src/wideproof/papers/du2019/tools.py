@@ -9,8 +9,9 @@ import numpy as np
 
 from wideproof.networks import get_activation
 from wideproof.papers.check import Check, at_most, conclude, often, sides
+from wideproof.papers.du2019.functions import FUNCTIONS
 from wideproof.papers.du2019.lab import Lab
-from wideproof.papers.du2019.recursion import FUNCTIONS, averages, expectations
+from wideproof.papers.du2019.recursion import averages, expectations
 from wideproof.papers.statement import Section, misprint
 
 statement = Section("tool", "none")

@@ -8,7 +8,9 @@ from wideproof.monitors import spectral_norm
 from wideproof.monitors.residual import loss_gradients
 from wideproof.monitors.residual_moves import weight_distance
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales, sides
+from wideproof.papers.frei2019 import printed
 from wideproof.papers.frei2019.hypotheses import width_conditions
+from wideproof.papers.frei2019.joint import TRAINING
 from wideproof.papers.frei2019.lab import RHO, Lab
 from wideproof.papers.statement import Section, misprint
 
@@ -83,6 +85,7 @@ def eq_6(lab: Lab) -> Check:
     margins = np.array([lab.margin(rho) for rho in rhos])
     whole = [[_against_gradient(lab, m, s) for m in lab.widths] for s in lab.seeds]
     return conclude(
+        TRAINING.check(lab, "6"),
         scales("least decrease over η m E_S²", "m", lab.widths, by_width, 0.0, sense="at least"),
         scales("least decrease over η m E_S²", "γ", margins, by_margin, 4.0, lower=True),
         at_least("decrease >= η m γ^4 E_S²", by_margin, margins**4),
@@ -150,6 +153,7 @@ def theorem_3_5(lab: Lab) -> Check:
     theta = lab.network(wide).theta
     inner = [_inner_movement(lab, wide, s) / theta for s in lab.seeds]
     return conclude(
+        TRAINING.check(lab),
         scales("min E_S over k < K", "Kηm", lab.rate * counts, errors, -0.5),
         scales("largest over K of √(Kηm) min E_S", "m", lab.widths, needed, 0.0),
         scales(f"radius at Kηm = {lab.rate * lab.steps:.0f}", "m", lab.widths, radii, -0.5),
@@ -159,6 +163,7 @@ def theorem_3_5(lab: Lab) -> Check:
             "radius <= √(kη) (log n/δ)^(1/4) γ^-2", radii, logs * np.sqrt(lab.rate * lab.steps / np.array(lab.widths))
         ),
         at_most("residual layers move 2θ as far as the first, at most", inner, 2.0),
+        *printed.trained(lab),
         hypotheses=budgets(lab, wide),
         assumptions=["C = 1", f"η = {lab.rate:g}/m", "the slope in Kηm over the last 80 % of the steps"],
     )

@@ -1,4 +1,4 @@
-"""Misprints and lost factors of the paper that change a number, each with the measurement that decides."""
+"""Errata of the appendices of Frei et al. (2019), each with the printed words and the measurement that decides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from wideproof.monitors.residual import interlayer
 from wideproof.papers.check import at_least, at_most, conclude, identity, scales
-from wideproof.papers.errata import Decision, Entries
+from wideproof.papers.errata import Decision, Entries, Fault
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.frei2019.perturbation import pair
 from wideproof.papers.study import Lab as AnyLab
@@ -21,8 +21,12 @@ MARGINS = np.array([0.01, 0.02, 0.05, 0.1, 0.2])
 @erratum(
     "A.2, before the Markov step",
     "-ℓ'(x) = 1/(1 + e^-x), below 1/2 iff x < 0",
-    "-ℓ'(x) = 1/(1 + e^x), above 1/2 iff x < 0",
+    "-ℓ'(x) = 1/(1 + e^x), above 1/2 iff x < 0; the inequality drawn from it is right",
     "theorem_3_6",
+    fault=Fault.MISPRINT,
+    place="Appendix A.2, before Markov's inequality",
+    quotation="Since −`′(x) = (1 + exp(−x))−1 satisfies −`′(x) < 1 2 if and only if x < 0",
+    under="the logistic loss log(1 + exp(-x)) of the paper, x from -4 to 4",
 )
 def derivative_of_the_loss(lab: AnyLab) -> Decision:
     """Compare both forms with the difference quotient of log(1 + e^-x), and the side of 1/2 with the sign of x."""
@@ -43,6 +47,10 @@ def derivative_of_the_loss(lab: AnyLab) -> Decision:
     "E_S bounded by γ^-2 τ^-1 m^(-1/2)",
     "γ^-4 τ^-1 m^(-1/2), as eq. (11) has it",
     "eq_11",
+    fault=Fault.MISPRINT,
+    place="Appendix A.3, display before (11)",
+    quotation="C4m − 1 2 γ−2τ−1 √ log(n/δ) = ε",
+    under="arithmetic: Kη = γ^4 τ² in the bound of Theorem 3.5, margins from 0.01 to 0.2",
 )
 def margin_power_before_eq_11(lab: AnyLab) -> Decision:
     """Put Kη = γ^4 τ² into the bound of Theorem 3.5 and read off the power of γ."""
@@ -54,7 +62,16 @@ def margin_power_before_eq_11(lab: AnyLab) -> Decision:
     )
 
 
-@erratum("A.3", "K of order γ^-4 ε^-2 at η = γ^4/m", "K of order γ^-8 ε^-2; γ^-4 ε^-2 is Kηm", "corollary_3_7")
+@erratum(
+    "A.3",
+    "K of order γ^-4 ε^-2 at η = γ^4/m",
+    "K of order γ^-8 ε^-2; γ^-4 ε^-2 is Kηm",
+    "corollary_3_7",
+    fault=Fault.ERROR,
+    place="Appendix A.3, after (11)",
+    quotation="K = Cγ−4 (log(n/δ)) 1 2 ε−2 and η ≤ ν′γ4m−1 gives the desired forms of K and η",
+    under="arithmetic: the bound of Theorem 3.5 solved for K at η = γ^4/m, margins from 0.01 to 0.2",
+)
 def steps_in_corollary_3_7(lab: AnyLab) -> Decision:
     """Solve the bound of Theorem 3.5 for K at η = γ^4/m and read off the power of γ."""
     error, width = 0.1, 1e6
@@ -65,7 +82,16 @@ def steps_in_corollary_3_7(lab: AnyLab) -> Decision:
     )
 
 
-@erratum("B.3, before eq. (33)", "C_3 τ < 134^(-1/2) - 1/16", "C_3 τ < γ (134^(-1/2) - 1/16)", "eq_33")
+@erratum(
+    "B.3, before eq. (33)",
+    "C_3 τ < 134^(-1/2) - 1/16",
+    "C_3 τ < γ (134^(-1/2) - 1/16), which τ ≤ νγ³ gives with ν small enough",
+    "eq_33",
+    fault=Fault.MISPRINT,
+    place="Appendix B.3, before (33)",
+    quotation="C3τ < ( (2 · 67)−1/2 − 1/16 )",
+    under="arithmetic: C_3 τ at 0.99 of what is allowed, margins from 0.01 to 0.2",
+)
 def premise_of_eq_33(lab: AnyLab) -> Decision:
     """Take C_3 τ at 0.99 of its limit and compare γ/√134 - C_3 τ with γ/16, for margins that occur."""
     room = 134**-0.5 - 1 / 16
@@ -75,7 +101,16 @@ def premise_of_eq_33(lab: AnyLab) -> Decision:
     )
 
 
-@erratum("B.2, eq. (25)", "H_l^(L+1) in front of Σ_l", "H_(l+1)^(L+1)", "eq_25")
+@erratum(
+    "B.2, eq. (25)",
+    "H_l^(L+1) in front of Σ_l",
+    "H_(l+1)^(L+1), as in (23)",
+    "eq_25",
+    fault=Fault.MISPRINT,
+    place="Appendix B.2, (25)",
+    quotation="θ1(2≤l≤L)v>H̃L+1 l Σ̃l ( Ŵl − W̃l )> x̃l−1",
+    under="one residual network at its start and moved weights, layers 2 to L",
+)
 def index_in_eq_25(lab: Lab) -> Decision:
     """Compare both sides on residual layers, where either index gives a number."""
     moved, base = pair(lab)
@@ -91,7 +126,16 @@ def index_in_eq_25(lab: Lab) -> Decision:
     return Decision(identity("with H_l", wrong, traces), identity("with H_(l+1)", right, traces))
 
 
-@erratum("B.2, eq. (26)", "tr[(Ŵ - W̃) ∇f]", "tr[(Ŵ - W̃)ᵀ ∇f]", "eq_26")
+@erratum(
+    "B.2, eq. (26)",
+    "tr[(Ŵ - W̃) ∇f]",
+    "tr[(Ŵ - W̃)ᵀ ∇f], as in (25)",
+    "eq_26",
+    fault=Fault.MISPRINT,
+    place="Appendix B.2, (26)",
+    quotation="tr [( Ŵl − W̃l ) ∇Wl fW̃ (x) ]",
+    under="one residual network at its start and moved weights, layers 2 to L",
+)
 def transpose_in_eq_26(lab: Lab) -> Decision:
     """Compare tr[ΔW ∇f] and tr[ΔWᵀ ∇f] with the derivative along ΔW, on residual layers."""
     moved, base = pair(lab)
@@ -105,7 +149,16 @@ def transpose_in_eq_26(lab: Lab) -> Decision:
     return Decision(identity("tr[ΔW ∇f]", plain, derivative), identity("tr[ΔWᵀ ∇f]", transposed, derivative))
 
 
-@erratum("B.2, before eq. (19)", "‖vᵀa‖ <= √‖a‖_0 for |a_i| <= 1", "‖vᵀ|D|‖ <= √‖D‖_0 for a 0/1 diagonal D", "eq_19")
+@erratum(
+    "B.2, below eq. (19)",
+    "‖vᵀa‖ <= √‖a‖_0 for |a_i| <= 1",
+    "‖vᵀ|D|‖ <= √‖D‖_0 for a 0/1 diagonal D, which is what (19) uses",
+    "eq_19",
+    fault=Fault.MISPRINT,
+    place="Appendix B.2, below (19)",
+    quotation="for any vector a with |ai| ≤ 1 it holds that ∥∥v>a∥∥ 2 ≤ ‖a‖ 1 2 0",
+    under="v with half of its 64 entries 1 and half -1, as in the paper; a = v",
+)
 def sparse_vector_before_eq_19(lab: AnyLab) -> Decision:
     """Take a = v for the printed form, and random 0/1 diagonals for the one that is used."""
     rng, m = lab.rng("eq 19"), 64
@@ -120,8 +173,12 @@ def sparse_vector_before_eq_19(lab: AnyLab) -> Decision:
 @erratum(
     "C.2, first display",
     "x_1 - x_1' = (Σ_1(x) - Σ_1(x')) W_1ᵀ(x - x')",
-    "(Σ_1 + Σ̌_1) W_1ᵀ(x - x'), by Claim C.1",
+    "(Σ_1 + Σ̌_1) W_1ᵀ(x - x'), by Claim C.1; the bound that follows is right",
     "lemma_b_3",
+    fault=Fault.MISPRINT,
+    place="Appendix C.2, first display of the proof of Lemma B.3",
+    quotation="‖x1 − x′1‖2 = ∥∥(Σ1(x1)− Σ1(x′1))W>1 (x− x′) ∥∥ 2",
+    under="one network at its start, two inputs of norm 1",
 )
 def difference_in_lemma_b_3(lab: Lab) -> Decision:
     """Compare both factors in front of W_1ᵀ(x - x') with the change of the first layer."""
@@ -136,7 +193,16 @@ def difference_in_lemma_b_3(lab: Lab) -> Decision:
     )
 
 
-@erratum("D.2", "C(m,s) 9^s <= m^s for s of 15 or more", "for s of 22 or more", "lemma_c_3")
+@erratum(
+    "D.2",
+    "C(m,s) 9^s <= m^s for s of 15 or more",
+    "for s of 22 or more",
+    "lemma_c_3",
+    fault=Fault.MISPRINT,
+    place="Appendix D.2, proof of Lemma C.3",
+    quotation="for s larger than e.g. 15, we have |Na| ≤",
+    under="m = 1000, 10 000 and 100 000; m is much larger than s",
+)
 def size_of_the_net_in_lemma_c_3(lab: AnyLab) -> Decision:
     """Compare log C(m, s) + s log 9 with s log m at both sparsities."""
     widths = np.array([1000, 10_000, 100_000])
@@ -151,7 +217,16 @@ def size_of_the_net_in_lemma_c_3(lab: AnyLab) -> Decision:
     )
 
 
-@erratum("D.3", "g_l(a) as a sum of σ(w_j·ξa)", "a sum of 1[w_j·x_L >= 0] w_j·ξa, linear in a", "lemma_c_4")
+@erratum(
+    "D.3",
+    "g_l(a) as a sum of σ(w_j·ξa)",
+    "a sum of 1[w_j·x_L >= 0] w_j·ξa, linear in a, as Lemma C.4 defines it and the proof uses it",
+    "lemma_c_4",
+    fault=Fault.INCONSISTENCY,
+    place="Appendix D.3, proof of Lemma C.4",
+    quotation="σ(w>L+1,jξl+1a)− σ(w>L+1,j+mL+1/2 ξl+1a)",
+    under="one network at its start, ten sparse vectors",
+)
 def form_in_lemma_c_4(lab: Lab) -> Decision:
     """Compare both sums with vᵀΣ_{L+1}W_{L+1}ᵀξa for random sparse a, and test linearity."""
     _, base = pair(lab)

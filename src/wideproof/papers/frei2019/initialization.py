@@ -10,6 +10,7 @@ from wideproof.monitors import spectral_norm
 from wideproof.monitors.residual import Pass, gradient_norms, interlayer, logistic_loss, residual_pass
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, often, scales, sides
 from wideproof.papers.frei2019.hypotheses import width_conditions
+from wideproof.papers.frei2019.joint import AT_START, STRETCH, drawn, stretched
 from wideproof.papers.frei2019.lab import Lab
 from wideproof.papers.statement import Section, misprint
 from wideproof.papers.study import kept
@@ -67,6 +68,7 @@ def lemma_4_1(lab: Lab) -> Check:
     inner = [[interlayer_norms(lab, width, 4, s)[1] for width in widths] for s in lab.many]
     rises = max(float((start.x(1) - start.x(layer)).max()) for layer in range(2, start.depth + 1))
     return conclude(
+        AT_START.check(lab, "4.1, below", "4.1, above", "4.1, products"),
         at_most("‖x_l‖ <= 1.1", wide, 1.1),
         at_least("‖x_l‖ >= 0.9", wide, 0.9),
         at_most("entries only grow from layer to layer", rises, 0.0),
@@ -107,42 +109,25 @@ def lemma_b_2(lab: Lab) -> Check:
     r"""$\|\prod_{r=b}^a (I + \theta \tilde\Sigma_r W_r^\top)\|_2 \le \exp(C\theta L) \le 1.01$ for all diagonals
     $\|\tilde\Sigma_r\| \le 1$.
 
-    The exponential form has $C = \max\|W_r\|_2$; the number 1.01 then needs
-    $\theta L \le \log 1.01/(2\sqrt2) = 0.0035$.
+    With $C = 2\sqrt2\cdot1.1$, a tenth above the limit of $\|W_r\|$, for all widths, depths and $\theta L$; the number
+    1.01 then needs $\theta L \le \log 1.01/(2\sqrt2) = 0.0035$.
     """
     found = []
     for theta_depth in (0.0035, 0.2, 1.0):
-        for seed in lab.draws:
-            seen = lab.at_start(64, seed, 6, theta_depth)
-            bound = np.exp(seen.theta * 5 * max(seen.weight_norms[1:-1]))
-            sizes = [interlayer(seen, 2, 6, masks=masks).norm() for masks in _diagonals(lab, seen, seed)]
-            found.append((sizes, bound, theta_depth))
-    products, limits, scale = sides(found)
+        for draw in lab.draws:
+            one = drawn(lab, (64, 6, theta_depth), draw)
+            found.append((stretched(one), STRETCH * one.length, theta_depth))
+    logs, limits, scale = sides(found)
     return conclude(
-        at_most("products <= exp(θ(b-a+1) max‖W_r‖)", products, limits),
-        at_most("products <= 1.01 at θL = 0.0035", products[scale == 0.0035], 1.01),
+        AT_START.check(lab, "B.2"),
+        at_most("log of products <= 2√2·1.1 θL", logs, limits),
+        at_most("products <= 1.01 at θL = 0.0035", np.exp(logs[scale == 0.0035]), 1.01),
         assumptions=["diagonals: the activation patterns, random 0/1, random signs, and signs chosen to stretch most"],
     )
 
 
-def _diagonals(lab: Lab, seen: Pass, seed: int) -> list[list[np.ndarray] | None]:
-    rng = lab.rng("diagonals", seed)
-    middle, width = range(2, seen.depth + 1), seen.weights[1].shape[1]
-    vector, greedy = rng.standard_normal(width), []
-    for _ in range(20):  # signs that stretch a vector, and the vector they stretch most, in turn
-        greedy, moving = [], vector
-        for layer in middle:
-            branch = seen.weights[layer - 1].T @ moving
-            greedy.append(np.where(branch * moving >= 0, 1.0, -1.0))
-            moving = moving + seen.theta * greedy[-1] * branch
-        vector = interlayer(seen, 2, seen.depth, masks=greedy).adjoint(moving)
-        vector = vector / np.linalg.norm(vector)
-    coins = [rng.integers(0, 2, width).astype(float) for _ in middle]
-    return [None, coins, [2 * coin - 1 for coin in coins], greedy]
-
-
 @statement("Two inputs are carried to layers at most C times as far apart", "bound")
-@misprint("the proof writes a difference of patterns where a sum is meant; no width is needed")
+@misprint("the proof writes a difference of patterns where a sum is meant; it needs no more width than Lemma B.1")
 def lemma_b_3(lab: Lab) -> Check:
     r"""Layers are Lipschitz in the input: $\|x_l - x_l'\| \le C \|x - x'\|$, with
 
@@ -226,6 +211,7 @@ def eq_8(lab: Lab) -> Check:
 
     largest, loss = lab.over(widths, lab.many, means)
     return conclude(
+        AT_START.check(lab, "8"),
         often("max|f_0| <= √(2·0.682 log(2n/δ))·‖x_L‖", inside, 1 - delta),
         scales("max_i |f_0(x_i)|", "m", widths, largest, 0.0),
         scales("L_S(W_0)", "m", widths, loss, 0.0),
@@ -249,6 +235,7 @@ def eq_10(lab: Lab) -> Check:
     exact = lab.at_start(widths[0], 0)
     active = np.sqrt(exact.mask(exact.depth + 1).sum(axis=1)) * np.linalg.norm(exact.x(exact.depth), axis=1)
     return conclude(
+        AT_START.check(lab, "10"),
         scales("first layer", "m", widths, wide[:, :, 0], 0.5),
         scales("residual layers", "m", widths, wide[:, :, 1:-1].max(axis=2), 0.5),
         scales("last layer", "m", widths, wide[:, :, -1], 0.5),

@@ -48,7 +48,7 @@ class Lab(study.Lab):
         self.seeds = range(self.pick(10, 12, 24))
         self.steps: int = self.pick(66, 120, 1000)
         self.draws = range(self.pick(4, 8, 16))
-        self.many = range(self.pick(8, 12, 16))
+        self.many = range(self.pick(12, 12, 16))
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -92,7 +92,8 @@ class Lab(study.Lab):
     @kept
     def start(self, network: ResidualReLU, seed: int) -> dict[str, np.ndarray]:
         """Draw weights from the network's law with NumPy, which needs no compilation for each size."""
-        return self.drawn(network, "start", network, seed)
+        sizes = network.input_dim, network.width, network.depth, network.residual_scale
+        return self.drawn(network, "start", *sizes, seed)
 
     @kept
     def at_start(self, width: int, seed: int, depth: int | None = None, theta_depth: float | None = None) -> Pass:
@@ -103,7 +104,7 @@ class Lab(study.Lab):
     def in_law(self, width: int, seed: int, x: np.ndarray, depth: int | None = None, theta_depth: float | None = None):
         """Return a pass drawn in law, for widths whose weights would not fit."""
         network = self.network(width, depth, theta_depth)
-        rng = self.rng("in law", network, seed)
+        rng = self.rng("in law", width, depth, theta_depth, seed)
         first = np.sqrt(2 / width) * rng.standard_normal((self.input_dim, width))
         return self.keep(("in law", network, seed, x.tobytes()), lambda: pass_in_law(network, x, rng, first))
 

@@ -113,7 +113,7 @@ def flip_slopes(lab: Lab, layers: tuple[int, ...]) -> list[Check]:
 
 
 @statement("Moving weights by τ moves layers in proportion and flips at most C m τ^(2/3) units in each", "scale")
-@misprint("θ is lost inside the proof and sums begin one layer early")
+@misprint("sums in the proof begin one layer early")
 def lemma_b_4(lab: Lab) -> Check:
     r"""Layers are Lipschitz in the weights and few units flip, for weights within $\tau$ of the start:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import erf
 
 from wideproof.monitors import flips, small_values, sparse_form, top_norms
 from wideproof.monitors.residual import Pass, interlayer
@@ -16,7 +17,7 @@ from wideproof.papers.study import kept
 statement = Section("initialization", "resnet_relu")
 
 DENSITY = float(1 / np.sqrt(np.pi))
-"""Units with |w·x| <= β number m^(3/2) β/(√π ‖x‖) in the mean."""
+"""Units with |w·x| <= β number m erf(β √m / (2 ‖x‖)) in the mean: m^(3/2) β/(√π ‖x‖) for small β."""
 
 UNION = "C = 3: a union over units, inputs and layers gives √(2 log(2mnL/δ)/log m) = 2.4 at m = 64"
 
@@ -38,7 +39,7 @@ def lemma_c_2(lab: Lab) -> Check:
     return conclude(
         scales("largest count", "β", betas, by_beta, 1.0, sense="at least"),
         scales("largest count at β = 0.5/√m", "m", lab.law_widths, by_width, 1.0),
-        law("count over m^(3/2) β/√π", means, 1.0),
+        law("count over m^(3/2) β/√π", means, erf(betas * np.sqrt(wide) / 2) / (betas * np.sqrt(wide) * DENSITY)),
         at_most("largest count <= m^(3/2) β", by_beta, wide**1.5 * betas),
         hypotheses=width_conditions(lab, wide),
         assumptions=["C = 1", "all inputs: a net of a great circle", "m^(3/2) β is m/2 at β = 0.5/√m"],

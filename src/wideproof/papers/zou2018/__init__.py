@@ -19,14 +19,4 @@ _told("eq_3_1", "none", "setting", "none",
     kind="definition")
 _told("eq_3_2", "none", "setting", "relu",
     "What is minimized: the average of ℓ(y f(x)) over the training examples", kind="definition")
-_told("eq_5_1", "none", "hypothesis", "relu",
-    "How wide, how sparse and how separated Theorem 5.1 wants things to be", kind="condition",
-    erratum="a term n φ⁻¹ log(1/δ) is missing for very small δ")
-_told("remark_5_2", "proof_step", "initialization", "relu",
-    "The values of β, s and τ that the proofs use later, and why the final width satisfies (5.1)")
-_told("eq_d_6", "proof_step", "convergence", "relu",
-    "The squared margin change bounded by the squared mean slope of the minibatch")
-_told("eq_d_15", "proof_step", "convergence", "relu",
-    "The SGD potential hardly rises above its first value, with high probability",
-    erratum="α0 is printed where α1 is meant")
 # fmt: on

@@ -71,7 +71,7 @@ def _half_moment(rho: float) -> float:
 
 
 @statement("Per layer the normalized separation loses at most the factor 1 − log2/(2L)", "bound")
-@misprint("only for pairs of different label; log(1/δ) should be log(4n²L/δ)")
+@misprint("only for pairs of different label; the proof prints log(1/δ) once for log(4n²L/δ)")
 def lemma_a_4(lab: Lab) -> Check:
     r"""For $\phi \le \kappa/L$ and different labels $\|\bar x_{l,i} - \bar x_{l,i'}\| \ge (1 - \log 2/(2L))^l \phi$."""
     depths = range(2, 41)
@@ -133,7 +133,10 @@ def lemma_a_7(lab: Lab) -> Check:
 
 
 @statement("Chains between layers have norm of order L at most; masked weights preserve norms on average", "scale")
-@misprint("the covering argument of the proof would compound over layers; the claim itself is what is measured")
+@misprint(
+    "the net of the proof asks of every layer an error of order 1, which compounds over layers; the claim itself "
+    "is what is measured"
+)
 def lemma_a_8(lab: Lab) -> Check:
     r"""Products of weights and masks between layers have norm $O(L)$.
 

@@ -18,7 +18,7 @@ statement = Section("convergence", "relu")
 def reaches(walk: Walk, loss: str, fractions: tuple[float, ...] = (0.9, 0.8, 0.7)) -> tuple[list[float], list[float]]:
     r"""Return the times $k\eta$ at which fractions of the first loss are reached, and by when the lemma says so."""
     known, first, n = margin_loss(loss), walk.losses[0], walk.slopes.shape[1]
-    _, g = descent.potential(walk, known)
+    g = descent.named_descent(n, walk.end["W1"].shape[1])
     levels = [f * first for f in fractions if (walk.losses <= f * first).any()]
     falls = [descent.fallen(first, np.array([level]), known)[0] for level in levels]
     times = [walk.eta * int(np.argmax(walk.losses <= level)) for level in levels]
@@ -38,7 +38,7 @@ def lemma_5_4(lab: Lab) -> Check:
     return conclude(
         *descent.descents(lab),
         *parts,
-        assumptions=(FIXED_SPEED, "the descent constant is measured along each run"),
+        assumptions=(FIXED_SPEED, descent.NAMED),
     )
 
 
@@ -121,7 +121,7 @@ def lemma_5_6(lab: Lab) -> Check:
         *stochastic.expected_descent(lab),
         stochastic.expected_elapsed(lab, "logistic"),
         stochastic.expected_elapsed(lab, "huber_hinge"),
-        assumptions=(FIXED_SPEED, stochastic.FROM_MEANS),
+        assumptions=(FIXED_SPEED, descent.NAMED),
     )
 
 
@@ -144,7 +144,7 @@ def sgd_distances(lab: Lab) -> list[Check]:
 
 
 @statement("SGD stays within τ for a total step length T of order τ/(L²√m)", "scale")
-@misprint("the proof drops B and exchanges the cases of α0")
+@misprint("the proof of Theorem 4.5 drops B in T, and the proof of the lemma names both of its cases α0 < ∞")
 def lemma_5_7(lab: Lab) -> Check:
     r"""SGD stays near: $\|W_l^{(k)} - W_l^{(0)}\| \le \eta\sum_t\|G_l^{(t)}\| \le \tau$ while
     $k\eta \le T = O(L^{-2} m^{-1/2}\tau)$.

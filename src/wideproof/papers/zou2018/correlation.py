@@ -108,7 +108,7 @@ SHARE = 1 / (2 * np.sqrt(32 * np.e))
 
 
 @statement("Order mφ/n output units see a large weighted sum, for all weights at once", "bound", role="gradient")
-@misprint("the exponent of the probability lacks its minus sign")
+@misprint("in the proof the exponent of the probability lacks its minus sign")
 def lemma_a_15(lab: Lab) -> Check:
     r"""For all $a \ge 0$ at once, at least $C'' m_L \phi/n$ units see a feature sum $\ge C''' \|a\|_\infty/n$."""
     return conclude(

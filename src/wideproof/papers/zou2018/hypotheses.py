@@ -91,7 +91,10 @@ def assumption_3_2(lab: Lab) -> Check:
 
 
 @statement("The slope of the loss is λ-Lipschitz", "bound")
-@misprint("together with 3.2 it leaves only p ≥ 1/2, and p = 1/2 when α0 is infinite: the rows for smaller p are empty")
+@misprint(
+    "together with 3.1 and 3.2 it leaves only p ≥ 1/2, and p = 1/2 when α0 is infinite, for every loss but 0: the "
+    "rows for smaller p are empty"
+)
 def assumption_3_3(lab: Lab) -> Check:
     r"""The slope is $\lambda$-Lipschitz; hence $\ell'^2 \le 2\lambda\ell$, which leaves no room for $p < 1/2$."""
     z, parts = grid(lab), []

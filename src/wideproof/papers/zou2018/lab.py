@@ -85,8 +85,8 @@ class Lab(study.Lab):
     def start(self, width: int | tuple[int, ...], depth: int, draw: int, d: int = DIMENSION) -> Params:
         """Draw weights from the law that the network states for itself."""
         network = DeepReLU(d, width, depth)
-        signs = np.repeat([1.0, -1.0], network.laws()["v"].shape[0] // 2)
-        return {**self.drawn(network, "start", width, depth, draw, d), "v": signs}
+        signs = network.laws()["v"].sample(jax.random.key(0), np.dtype(float))  # fixed: nothing is random
+        return {**self.drawn(network, "start", width, depth, draw, d), "v": np.asarray(signs)}
 
     def seen(self, width: int, depth: int = 3, draw: int = 0, data: Dataset | None = None) -> ReLUPass:
         """Return the pass of a freshly drawn network on a data set (by default the usual one)."""

@@ -100,6 +100,15 @@ def limit_separations(phi: float, depth: int) -> np.ndarray:
     return np.array(found)
 
 
+def farthest(depth: int) -> float:
+    r"""Return the largest $\phi$ with a separation of at least $\phi/2$ in every layer at infinite width."""
+    low, high = 1e-3, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if limit_separations(middle, depth).min() >= middle / 2 else (low, middle)
+    return low
+
+
 class Many(NamedTuple):
     r"""Many starts of width 64: outputs, norm ratios of successive layers of one example, $\|x_{L-1,i}\|$."""
 

@@ -8,8 +8,20 @@ import numpy as np
 
 from wideproof.monitors.relu import ReLUPass, gradients, linear_parts
 from wideproof.papers.check import Check, at_most, identity, scales, sides
+from wideproof.papers.frozen import Clause, Trials
 from wideproof.papers.study import kept
-from wideproof.papers.zou2018.lab import Lab, coefficients, grouped, look, margin_loss, slopes, step, subsets, values
+from wideproof.papers.zou2018.lab import (
+    PHI,
+    Lab,
+    coefficients,
+    grouped,
+    look,
+    margin_loss,
+    slopes,
+    step,
+    subsets,
+    values,
+)
 
 SPEEDS = np.array([0.01, 0.03, 0.1, 0.3])  # ηm
 DEPTHS = (1, 2, 4, 8)
@@ -156,6 +168,7 @@ class Enumerated(NamedTuple):
     last: float
     eta: float
     width: int
+    means: np.ndarray
 
     @property
     def total(self) -> float:
@@ -175,13 +188,92 @@ def enumerate_steps(
          for chosen in subsets(8, batch)]
     )  # fmt: skip
     whole = gradients(before, coefficients(before, data, loss))
+    slope = slopes(loss, data.y * before.outputs)
     return Enumerated(
         float(values(loss, data.y * before.outputs).mean()),
         values(loss, (data.y * outputs).ravel()).reshape(outputs.shape).mean(axis=1),
         data.y * (outputs - before.outputs),
-        slopes(loss, data.y * before.outputs),
+        slope,
         sum(float((g**2).sum()) for g in whole),
         float((whole[-1] ** 2).sum()),
         eta,
         width,
+        np.array([slope[chosen].mean() for chosen in subsets(8, batch)]),
     )
+
+
+def _enumerated(lab: Lab, size: tuple[int, int, int, float], draw: int) -> tuple[Enumerated, int, int]:
+    width, depth, batch, speed = size
+    return enumerate_steps(lab, width, draw, batch, speed, depth), depth, batch
+
+
+def _moments(drawn: tuple[Enumerated, int, int]) -> tuple[np.ndarray, float]:
+    r"""Return $E\Delta_i^2$ of every example, and (D.7) without its constant."""
+    found, depth, batch = drawn
+    size = depth**4 * found.width * found.eta * found.total
+    return (found.changes**2).mean(axis=0), size**2 / (found.changes.shape[1] * batch)
+
+
+def _by_minibatch(drawn: tuple[Enumerated, int, int]) -> tuple[np.ndarray, float]:
+    r"""Return $E\Delta_i^2$ of every example, and (D.6) without its constant: the minibatch's squared mean slope."""
+    found, depth, _ = drawn
+    return (found.changes**2).mean(axis=0), (depth**4 * found.width * found.eta) ** 2 * float((found.means**2).mean())
+
+
+def _rises(drawn: tuple[Enumerated, int, int]) -> tuple[np.ndarray, float]:
+    r"""Return by how much each minibatch raises the loss, and (E.8) without its constant, for $p = 1$."""
+    found, depth, batch = drawn
+    n = found.changes.shape[1]
+    return found.losses - found.before, n * depth**4 * found.width * found.eta / batch * found.before**2
+
+
+def _falls(drawn: tuple[Enumerated, int, int]) -> tuple[float, float]:
+    r"""Return $L_S - E L_S(k+1)$ and (D.9) without the constant $c_0/2$, which the proof names."""
+    found, _, _ = drawn
+    n = found.changes.shape[1]
+    return found.before - float(found.losses.mean()), found.eta * found.width * PHI / n**5 * found.total**2
+
+
+def _whole(lab: Lab, size: tuple[int, int, float], draw: int) -> tuple[Step, int]:
+    width, depth, speed = size
+    return take(lab, width, draw, speed, None, depth), depth
+
+
+def _remainders(drawn: tuple[Step, int]) -> tuple[np.ndarray, float]:
+    r"""Return what the linear part misses, and (C.2)'s remainders with one constant; $\tau$ is the distance moved."""
+    taken, depth = drawn
+    tau = taken.eta * np.sqrt(taken.width) * taken.total
+    small = depth ** (17 / 3) * tau ** (1 / 3) * np.sqrt(np.log(taken.width))
+    return -taken.missed, taken.scale * (small + depth**9 * taken.width * taken.eta)
+
+
+MINIBATCHES = Trials(
+    "zou2018.eq_d_7", _enumerated,
+    (
+        Clause("D.6", "E Δ_i² <= C L⁸M²η² E(mean slope of the minibatch)²", _by_minibatch),
+        Clause("D.7", "E Δ_i² <= (2C L⁸M²η²/(nB)) S² for every i", _moments),
+        Clause("E.8", "rise of L_S <= (C n L⁴Mη/B) L_S^{2p}", _rises),
+        Clause("D.9", "L_S - E L_S(k+1) >= η(c0 mφ/(2n⁵)) S²", _falls, least=True, constant=4.2e-4),
+    ),
+    small=((64, 2, 1, 0.1), (64, 2, 2, 0.3), (64, 3, 1, 0.3)),
+    large=(
+        ((128, 2, 1, 0.3), (128, 3, 4, 0.1)), ((128, 2, 1, 0.3), (256, 3, 2, 0.1), (128, 4, 1, 0.03)),
+        ((256, 2, 1, 0.3), (512, 4, 4, 0.1), (256, 6, 2, 0.03)),
+    ),
+    said="(m, L, B, ηm)",
+)  # fmt: skip
+
+WHOLE = Trials(
+    "zou2018.lemma_c_2", _whole,
+    (
+        Clause("C.1", "|Δ_i| <= (C L⁴Mη/n) S",
+               lambda drawn: (np.abs(drawn[0].change), drawn[1] ** 4 * drawn[0].scale)),
+        Clause("C.2", "Δ_i >= linear part - (C L^{17/3}τ^{1/3}Mη√log M + C L⁹M²η²) S/n", _remainders),
+    ),
+    small=((64, 2, 0.1), (64, 3, 0.3), (64, 2, 0.3)),
+    large=(
+        ((128, 2, 0.3), (128, 4, 0.1)), ((128, 2, 0.3), (256, 4, 0.1), (256, 8, 0.03)),
+        ((256, 2, 0.3), (512, 4, 0.1), (512, 12, 0.03)),
+    ),
+    said="(m, L, ηm)",
+)  # fmt: skip

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from wideproof.papers.check import Check, at_least, at_most, conclude, identity, scales, sides
+from wideproof.papers.frozen import DELTA, Clause, Trials
 from wideproof.papers.statement import Section, misprint, tool
 from wideproof.papers.study import kept
 from wideproof.papers.zou2018 import steps as single
-from wideproof.papers.zou2018.descent import FIXED_SPEED, fallen, latest
+from wideproof.papers.zou2018.descent import FIXED_SPEED, NAMED, fallen, latest, named_descent
 from wideproof.papers.zou2018.lab import Lab, Walk, grouped, margin_loss, subsets
 from wideproof.papers.zou2018.steps import SPEEDS, Enumerated, enumerate_steps
 
@@ -105,10 +106,16 @@ def margin_moments(lab: Lab) -> list[Check]:
     ]
 
 
+@statement("The squared margin change bounded by the squared mean slope of the minibatch", "bound")
+def eq_d_6(lab: Lab) -> Check:
+    r"""$E[\Delta_i^2 \mid W] \le C L^8M^2\eta^2\, E[(\frac1B\sum_{s\in B}|\ell'_s|)^2 \mid W]$ for every $i$."""
+    return conclude(single.MINIBATCHES.check(lab, "D.6"), assumptions=(FIXED_SPEED, ENUMERATED))
+
+
 @statement("The mean squared margin change is at most of order L⁸M²η²S²/(nB)", "scale")
 def eq_d_7(lab: Lab) -> Check:
     r"""$E[\Delta_i^2 \mid W] \le (2 C L^8 M^2\eta^2/(nB))\, S^2$."""
-    return conclude(*margin_moments(lab), assumptions=(FIXED_SPEED, ENUMERATED))
+    return conclude(single.MINIBATCHES.check(lab, "D.7"), *margin_moments(lab), assumptions=(FIXED_SPEED, ENUMERATED))
 
 
 @statement("The mean change of the loss: minus the squared gradient, plus two remainders", "scale")
@@ -152,7 +159,7 @@ def expected_descent(lab: Lab) -> list[Check]:
 @statement("On average an SGD step lowers the loss by at least order η(mφ/n⁵) S²", "scale")
 def eq_d_9(lab: Lab) -> Check:
     r"""On average every SGD step lowers the loss: $E[L_S(k+1) \mid W] - L_S(k) \le -\eta\,(c_0 m\phi/(2n^5))\,S^2$."""
-    return conclude(*expected_descent(lab), assumptions=(FIXED_SPEED, ENUMERATED))
+    return conclude(single.MINIBATCHES.check(lab, "D.9"), *expected_descent(lab), assumptions=(FIXED_SPEED, ENUMERATED))
 
 
 def sgd_walks(lab: Lab, name: str, batch: int = 2, speed: float = 0.5) -> list[Walk]:
@@ -165,16 +172,10 @@ def expected_elapsed(lab: Lab, name: str) -> Check:
     r"""Compare $k\eta$ with the bound of (D.10) or (D.11), expectations over minibatch seeds."""
     loss, walks = margin_loss(name), sgd_walks(lab, name)
     losses = np.array([walk.losses for walk in walks])
-    squares = np.array([walk.slopes.sum(axis=1) ** 2 for walk in walks])
-    eta, span, n = walks[0].eta, 8, walks[0].slopes.shape[1]
-    mean, weight = losses.mean(axis=0), squares.mean(axis=0)
-    drops = mean[:-span] - mean[span:]
-    g = float((drops / (eta * np.array([weight[k : k + span].sum() for k in range(drops.size)]))).min())
+    eta, n = walks[0].eta, walks[0].slopes.shape[1]
+    g = named_descent(n, walks[0].end["W1"].shape[1])
     bound = latest(loss, losses[0, 0], fallen(losses[0, 0], losses[:, 1:], loss).mean(axis=0), n, g)
-    return at_most(f"{name}: kη <= bound", eta * np.arange(1, bound.size + 1), bound if g > 0 else np.nan * bound)
-
-
-FROM_MEANS = "descent constant from the mean loss over minibatch seeds, 8 steps at a time"
+    return at_most(f"{name}: kη <= bound", eta * np.arange(1, bound.size + 1), bound)
 
 
 @statement("Mean total step length for SGD when p is not 1/2", "bound")
@@ -183,13 +184,13 @@ def eq_d_10(lab: Lab) -> Check:
     $k\eta \le \frac1g[L_S(0)/\alpha_0^2 + (L_S(0)^{1-2p} - E L_S(k)^{1-2p})/((1-2p)\alpha_1^2 n^{2p})]$.
     """
     parts = [expected_elapsed(lab, name) for name in ("logistic", "canonical(0.75)")]
-    return conclude(*parts, assumptions=(FIXED_SPEED, FROM_MEANS))
+    return conclude(*parts, assumptions=(FIXED_SPEED, NAMED))
 
 
 @statement("Mean total step length for SGD when p is 1/2", "bound")
 def eq_d_11(lab: Lab) -> Check:
     r"""For $p = 1/2$, $k\eta \le \frac1g[L_S(0)/\alpha_0^2 + (\log L_S(0) - E\log L_S(k))/(\alpha_1^2 n)]$."""
-    return conclude(expected_elapsed(lab, "huber_hinge"), assumptions=(FIXED_SPEED, FROM_MEANS))
+    return conclude(expected_elapsed(lab, "huber_hinge"), assumptions=(FIXED_SPEED, NAMED))
 
 
 def potentials(walks: list[Walk], p: float) -> np.ndarray:
@@ -224,6 +225,32 @@ def lemma_d_3(lab: Lab) -> Check:
     )
 
 
+def _rise(lab: Lab, size: tuple[int, int, int], draw: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return how far the potential is above its first value, $p = 1$, and (D.15) without its constant, by step."""
+    width, depth, batch = size
+    walk = lab.walk(width, 0, steps=lab.pick(16, 32, 256), speed=0.5, batch=batch, batches=draw, depth=depth)
+    found, steps = potentials([walk], 1.0)[0], np.arange(1, len(walk.losses))
+    grown = walk.slopes.shape[1] * depth**4 * width * walk.eta / batch
+    return found[1:] - found[0], np.sqrt(steps * np.log(1 / DELTA)) * grown
+
+
+POTENTIAL = Trials(
+    "zou2018.eq_d_15", _rise,
+    (Clause("D.15", "potential - its first value <= C √(k log(1/δ)) n L⁴Mη/B", lambda found: found),),
+    small=((32, 2, 1), (32, 2, 2), (48, 2, 1)),
+    large=(((64, 2, 1),), ((64, 2, 1), (96, 3, 2)), ((128, 2, 1), (256, 4, 2))), said="(m, L, B)",
+)  # fmt: skip
+
+
+@statement("The SGD potential hardly rises above its first value, with high probability", "bound")
+@misprint("α0 is printed where α1 is meant")
+def eq_d_15(lab: Lab) -> Check:
+    r"""$\frac{L_S(k)^{1-2p}}{1-2p} \le \frac{L_S(0)^{1-2p}}{1-2p} + C\sqrt{k\log(1/\delta)}\,nL^4M\eta/B$ for all
+    $k$, since the potential falls in the mean.
+    """
+    return conclude(POTENTIAL.check(lab), assumptions=(FIXED_SPEED, "logistic loss, p = 1"))
+
+
 @kept
 def increments(lab: Lab) -> list[Check]:
     r"""Fit how far a minibatch raises the loss in one step in $\eta$ and, over $(M\eta/(nB)) S^2$, in $m$."""
@@ -243,7 +270,7 @@ def increments(lab: Lab) -> list[Check]:
 
 
 @smoothness("The change of an output in a step is a telescoping sum over the layers", "exact")
-@misprint("the last display sums over examples where layers are meant")
+@misprint("the last display names the sum's index i where the layer l is meant")
 def eq_e_2(lab: Lab) -> Check:
     r"""The change of an output in a step is a sum over layers, exactly; pattern changes cost no more than value
     changes.
@@ -254,4 +281,8 @@ def eq_e_2(lab: Lab) -> Check:
 @statement("A single SGD step raises the loss by at most order (nL⁴Mη/B) L_S^{2p}", "scale")
 def eq_e_8(lab: Lab) -> Check:
     r"""One SGD step raises the loss by at most $(C n L^4 M\eta/B)\, L_S^{2p}$."""
-    return conclude(*increments(lab), assumptions=(FIXED_SPEED, ENUMERATED, "logistic loss, p = 1"))
+    return conclude(
+        single.MINIBATCHES.check(lab, "E.8"),
+        *increments(lab),
+        assumptions=(FIXED_SPEED, ENUMERATED, "logistic loss, p = 1"),
+    )
