@@ -105,15 +105,18 @@ def test_clones_have_equal_parameters():
 @pytest.mark.parametrize("kind", [NTKRegressor, NTKClassifier, lambda: NETS[0], lambda: NETS[1]])
 def test_bad_input_has_scikit_learns_words(kind, rng):
     x, y = rng.normal(size=(12, 3)), np.arange(12) % 3
-    holes = np.where(np.arange(3) == 1, np.nan, x)
-    with pytest.raises(ValueError, match="contains NaN"):
+    net = kind() in NETS
+    holes = np.where(np.arange(3) == 1, np.nan if net else np.inf, x)
+    words = "contains NaN" if net else "contains infinity"
+    with pytest.raises(ValueError, match=words):
         kind().fit(holes, y)
-    with pytest.raises(TypeError, match=r"[Ss]parse"):
-        kind().fit(csr_matrix(x), y)
+    if net:
+        with pytest.raises(TypeError, match=r"[Ss]parse"):
+            kind().fit(csr_matrix(x), y)
     model = clone(kind()).fit(x, y)
     with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3 features"):
         model.predict(x[:, :2])
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ValueError, match=words):
         model.predict(holes)
 
 
@@ -163,6 +166,44 @@ def test_bad_settings_of_classifiers_and_networks(rng):
         WideNetClassifier(network="conv-residual").fit(x, y)
     with pytest.raises(ValueError, match="about the squared loss"):
         WideNetClassifier(loss="logistic", certify=True).fit(x, y)
+    with pytest.raises(ValueError, match="examples of equal weight"):
+        WideNetRegressor(certify=True).fit(x, x[:, 0], sample_weight=np.ones(len(x)))
+    with pytest.raises(ValueError, match=r"no parameters here, .*got loss, step"):
+        WideNetClassifier(recipe={"loss": "logistic", "step": 3}).fit(x, y)
+
+
+def test_cross_entropy_gives_probabilities():
+    x, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y]
+    model = WideNetClassifier(**SMALL, loss="cross_entropy", recipe={"label_smoothing": 0.1}).fit(x, names)
+    shares = model.predict_proba(x)
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-12)
+    assert (model.classes_[shares.argmax(axis=1)] == model.predict(x)).all()
+    assert model.score(x, names) > 0.9
+    assert not hasattr(WideNetClassifier(), "predict_proba")
+    two = WideNetClassifier(**SMALL, loss="cross_entropy").fit(x[:100], names[:100])
+    other = WideNetClassifier(**SMALL, loss="logistic").fit(x[:100], names[:100])
+    np.testing.assert_allclose(two.decision_function(x), other.decision_function(x), rtol=1e-9)
+    np.testing.assert_allclose(two.predict_proba(x)[:, 1], 1 / (1 + np.exp(-two.decision_function(x))), rtol=1e-12)
+
+
+def test_weights_of_samples_and_classes():
+    x, y = load_iris(return_X_y=True)
+    x, y = x[50::5], y[50::5]
+    twice = np.r_[np.arange(len(x)), np.flatnonzero(y == 1)]
+    classes = {"class_weights": (2.0, 1.0)}
+    one = WideNetClassifier(**SMALL, loss="cross_entropy").fit(x, y, sample_weight=np.where(y == 1, 2.0, 1.0))
+    other = WideNetClassifier(**SMALL, loss="cross_entropy").fit(x[twice], y[twice])
+    np.testing.assert_allclose(one.decision_function(x), other.decision_function(x), rtol=1e-5, atol=1e-7)
+    heavy = WideNetClassifier(**SMALL, loss="cross_entropy", recipe=classes).fit(x, y)
+    assert (
+        heavy.predict_proba(x)[:, 0].mean()
+        > WideNetClassifier(**SMALL, loss="cross_entropy").fit(x, y).predict_proba(x)[:, 0].mean()
+    )
+    target = x[:, 0] + 10
+    line = WideNetRegressor(**SMALL).fit(x, target, sample_weight=np.where(y == 1, 2.0, 1.0))
+    doubled = WideNetRegressor(**SMALL).fit(x[twice], target[twice])
+    np.testing.assert_allclose(line.predict(x), doubled.predict(x), rtol=1e-6)
 
 
 def test_networks_are_the_runs_of_train():
@@ -187,6 +228,21 @@ def test_a_network_keeps_its_certificate_through_pickle(rng):
     other = pickle.loads(pickle.dumps(model))
     assert other.certificate_.descent == model.certificate_.descent
     np.testing.assert_array_equal(other.decision_function(x), model.decision_function(x))
+
+
+def test_training_as_practised(rng):
+    """Epochs, a schedule and weight decay by `recipe`; a batch of everything has no order."""
+    x = rng.normal(size=(20, 3))
+    y = (x[:, 0] > 0).astype(int)
+    recipe = {"shuffle": True, "schedule": "warmup(5) cosine", "weight_decay": 0.1}
+    common = {"width": 16, "steps": 60, "step_size": 0.02, "optimizer": "adamw", "loss": "cross_entropy"}
+    model = WideNetClassifier(**common, batch=4, recipe=recipe).fit(x, y)
+    assert model.loss_ < model.loss_curve_[0]
+    same = WideNetClassifier(**common, batch=4, recipe=recipe).fit(x, y)
+    assert all((model.params_[name] == same.params_[name]).all() for name in model.params_)
+    whole = WideNetClassifier(**common, batch=99, recipe=recipe).fit(x, y)
+    other = WideNetClassifier(**common, recipe={**recipe, "shuffle": False}).fit(x, y)
+    assert all((whole.params_[name] == other.params_[name]).all() for name in whole.params_)
 
 
 def test_minibatches_other_losses_and_divergence(rng):
@@ -238,11 +294,10 @@ def test_searches_keep_the_contract(estimator, check):
 def test_a_search_takes_the_least_error_left_out(rng):
     x = rng.normal(size=(50, 2))
     y = np.sin(2 * x[:, 0]) + x[:, 1]
-    found = NTKRegressorCV(depths=(1, 3), activations=("relu", "erf"), networks=("fully-connected", "deep-relu")).fit(
-        x, y
-    )
+    base, networks = NTKRegressor(preparation="sphere"), ("fully-connected", "deep-relu")
+    found = NTKRegressorCV(base, depths=(1, 3), activations=("relu", "erf"), networks=networks).fit(x, y)
     assert len(found.cv_results_["params"]) == 6  # deep-relu has one activation
-    each = [NTKRegressor(**settings).fit(x, y) for settings in found.cv_results_["params"]]
+    each = [NTKRegressor(preparation="sphere", **settings).fit(x, y) for settings in found.cv_results_["params"]]
     np.testing.assert_allclose(found.cv_results_["loo_error"], [model.loo_.errors.min() for model in each])
     best = each[int(np.argmin([model.loo_.errors.min() for model in each]))]
     np.testing.assert_allclose(found.predict(x[:5]), best.predict(x[:5]))

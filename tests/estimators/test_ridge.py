@@ -19,7 +19,7 @@ from wideproof.networks import build
 
 
 def lifted(x, mean, std):
-    """Return the default preparation, written anew."""
+    """Return the preparation "sphere", written anew."""
     z = np.c_[(x - mean) / std / np.sqrt(x.shape[1]), np.ones(len(x))]
     return z / np.linalg.norm(z, axis=1)[:, None]
 
@@ -33,7 +33,8 @@ def lifted(x, mean, std):
 def test_predictions_are_the_closed_form(network, activation, kernel, rng):
     x, new = rng.normal(2, 3, size=(40, 5)), rng.normal(2, 3, size=(9, 5))
     y = rng.normal(size=(40, 2))
-    model = NTKRegressor(network=network, depth=2, activation=activation, kernel=kernel, ridge=0.05).fit(x, y)
+    settings = {"network": network, "depth": 2, "activation": activation, "kernel": kernel, "preparation": "sphere"}
+    model = NTKRegressor(**settings, ridge=0.05).fit(x, y)
     a, b = (lifted(points, x.mean(0), x.std(0)) for points in (x, new))
     options = {"activation": activation} if network in ("fully-connected", "residual") else {}
     net = build(network, (6,), (), width=2, depth=2, **options)
@@ -41,7 +42,7 @@ def test_predictions_are_the_closed_form(network, activation, kernel, rng):
     k, cross = gram(net, a).matrix, gram(net, b, a).matrix
     expected = y.mean(0) + cross @ np.linalg.inv(k + 0.05 * np.eye(40)) @ (y - y.mean(0))
     assert np.abs(model.predict(new) - expected).max() < 1e-10
-    single = NTKRegressor(network=network, depth=2, activation=activation, kernel=kernel, ridge=0.05).fit(x, y[:, 0])
+    single = NTKRegressor(**settings, ridge=0.05).fit(x, y[:, 0])
     np.testing.assert_allclose(single.predict(new), expected[:, 0], atol=1e-10)
 
 
@@ -59,6 +60,7 @@ def test_tiles_products_and_diagonals_agree(activation, rng, monkeypatch):
     x, v = rng.normal(size=(50, 3)), rng.normal(size=(50, 2))
     whole, cross = kernel(x), kernel(x[:20], x)
     monkeypatch.setattr("wideproof.estimators.limit_kernel.TILE", 16)
+    monkeypatch.setattr("wideproof.estimators.limit_kernel.FEW", 0)
     np.testing.assert_allclose(kernel(x), whole, atol=1e-12)
     np.testing.assert_allclose(kernel(x[:20], x), cross, atol=1e-12)
     np.testing.assert_allclose(np.tril(kernel.lower(x)), np.tril(whole), atol=1e-12)
@@ -69,6 +71,7 @@ def test_tiles_products_and_diagonals_agree(activation, rng, monkeypatch):
 
 def test_tiles_side_by_side_give_the_same_bits(rng, monkeypatch):
     monkeypatch.setattr("wideproof.estimators.limit_kernel.TILE", 16)
+    monkeypatch.setattr("wideproof.estimators.limit_kernel.FEW", 0)
     x, y = rng.normal(size=(70, 3)), rng.normal(size=70)
     for first, second in (((), ()), ((x[:50],), (x[:50],))):
         np.testing.assert_array_equal(LimitKernel(jobs=3)(x, *first), LimitKernel()(x, *second))
@@ -82,6 +85,7 @@ def test_an_error_in_a_tile_is_raised(rng, monkeypatch):
         raise MemoryError("no room")
 
     monkeypatch.setattr("wideproof.estimators.limit_kernel.TILE", 16)
+    monkeypatch.setattr("wideproof.estimators.limit_kernel.FEW", 0)
     kernel = LimitKernel(jobs=2)
     kernel(rng.normal(size=(40, 3)))
     calls = iter([0])
@@ -141,7 +145,8 @@ def test_one_example_is_predicted_everywhere():
 
 def test_the_ridge_follows_the_noise(rng):
     x = rng.normal(size=(150, 2))
-    quiet, loud = (NTKRegressor().fit(x, x[:, 0] + noise * rng.normal(size=150)).ridge_ for noise in (0.001, 1.0))
+    noises = (noise * rng.normal(size=150) for noise in (0.001, 1.0))
+    quiet, loud = (NTKRegressor(preparation="sphere").fit(x, x[:, 0] + noise).ridge_ for noise in noises)
     assert quiet < 1e-2 < loud
     model = NTKRegressor(ridge=(0.1, 1.0)).fit(x, x[:, 0])
     assert model.ridge_ == 0.1
@@ -308,4 +313,4 @@ def test_shapes_that_are_no_images():
     with pytest.raises(InputError, match="two positive whole numbers"):
         LimitKernel("conv-residual", image_shape=(0, 4))
     with pytest.raises(InputError, match=r"rows of 9 entries are not images of 2 x 4.*bias=0"):
-        NTKRegressor(network="conv-residual", image_shape=(2, 4), ridge=1.0).fit(np.eye(8), np.arange(8.0))
+        NTKRegressor(network="conv-residual", image_shape=(2, 4), bias=1.0, ridge=1.0).fit(np.eye(8), np.arange(8.0))

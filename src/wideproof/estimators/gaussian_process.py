@@ -18,11 +18,30 @@ _STENCIL = ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12))
 
 
 class NTKKernel(Kernel):
-    r"""The kernel of an infinitely wide network at $(x / \ell, 1)$, divided by its norm if `unit`.
+    r"""The kernel of an infinitely wide network at $(x / \ell, 1)$, for scikit-learn's Gaussian processes.
 
-    `length_scale` $\ell$ is the hyperparameter: large lengths make the function more nearly linear. Products with
-    `ConstantKernel` and sums with `WhiteKernel` work as for any other kernel; `SVC(kernel=NTKKernel())` and
-    `KernelRidge(kernel=NTKKernel())` too. Standardize the inputs first.
+    The larger the length scale $\ell$, the more nearly linear the function. Products with `ConstantKernel` and sums
+    with `WhiteKernel` work as for any other kernel, and so do `SVC(kernel=NTKKernel())` and
+    `KernelRidge(kernel=NTKKernel())`. Standardize the inputs first.
+
+    Parameters
+    ----------
+    length_scale
+        The length scale $\ell$, a hyperparameter.
+    length_scale_bounds
+        Bounds of the length scale while a Gaussian process is fitted; `"fixed"` does not fit it.
+    network
+        The network: `"fully-connected"`, `"residual"`, `"deep-relu"` or `"residual-relu"`.
+    depth
+        Number of hidden layers.
+    activation
+        Name of the activation; networks of ReLU units ignore it.
+    kernel
+        `"ntk"`, the tangent kernel, or `"nngp"`, the covariance of the outputs.
+    fixed_layers
+        Number of first layers that are drawn and not trained; their part is left out of the tangent kernel.
+    unit
+        Whether to divide $(x / \ell, 1)$ by its norm.
 
     Examples
     --------
@@ -70,7 +89,18 @@ class NTKKernel(Kernel):
         return matrix, np.asarray(slope)[:, :, None]
 
     def diag(self, X: Any) -> Float[np.ndarray, "n"]:
-        """Return the diagonal of the matrix."""
+        """Return the diagonal of the matrix.
+
+        Parameters
+        ----------
+        X
+            Inputs, one example in each row.
+
+        Returns
+        -------
+        array
+            One number for each example.
+        """
         return self._limit_kernel().diagonal(self._prepared(np.atleast_2d(np.asarray(X, np.float64)), 0.0))
 
     def is_stationary(self) -> bool:

@@ -1,8 +1,8 @@
 """The kernel of an infinitely wide network as a function of two arrays of vectors.
 
-Every number of rows and of columns is a compilation of its own, so rows are filled up to one of few sizes with copies
-of the first one, and columns with zeros: cross-validation over many slightly different sizes compiles a few times.
-Large matrices are made of tiles.
+Small matrices are computed in NumPy where the activation has a closed form. Otherwise every number of rows and of
+columns is a compilation of its own, so rows are filled up to one of few sizes with copies of the first one, and columns
+with zeros: cross-validation over many slightly different sizes compiles a few times. Large matrices are made of tiles.
 """
 
 from __future__ import annotations
@@ -19,7 +19,17 @@ import numpy as np
 from jaxtyping import Float
 
 from wideproof.errors import InputError
-from wideproof.kernels import Pairs, Streamed, limit_gram, limit_pairs, nngp, product_between, stream
+from wideproof.kernels import (
+    Pairs,
+    Streamed,
+    gram_on_host,
+    is_on_host,
+    limit_gram,
+    limit_pairs,
+    nngp,
+    product_between,
+    stream,
+)
 from wideproof.networks import Network, build
 from wideproof.precision import double
 
@@ -28,6 +38,7 @@ ON_IMAGES = "conv-residual"
 KERNELS = ("ntk", "nngp")
 TILE = 2048
 SMALLEST = 32
+FEW = 2000  # examples below which nothing is compiled where NumPy can do it
 # A block of rows against all examples, while a product with the matrix is formed.
 BLOCK_BYTES = 256 << 20
 Tile = tuple[slice, Float[np.ndarray, "_ d"]]
@@ -40,17 +51,20 @@ class LimitKernel:
     Attributes
     ----------
     network
-        One of the networks that take vectors: `"fully-connected"`, `"residual"`, `"deep-relu"`, `"residual-relu"`. The
-        last two are ReLU networks; their tangent kernel is that of width 2, where the factor $m/2$ of `limit_gram` is
-        1.
-    depth, activation
-        As for the network.
+        The network: `"fully-connected"`, `"residual"`, `"deep-relu"`, `"residual-relu"` or `"conv-residual"`. The
+        kernel of `"deep-relu"` and `"residual-relu"` is that of width 2, where the factor $m/2$ of `limit_gram` is 1.
+    depth
+        Number of hidden layers.
+    activation
+        Name of the activation; networks of ReLU units ignore it.
+    kernel
+        `"ntk"`, the tangent kernel, or `"nngp"`, the covariance of the outputs.
     fixed_layers
-        How many of the first layers are drawn and not trained; their part is left out of the tangent kernel.
+        Number of first layers that are drawn and not trained; their part is left out of the tangent kernel.
     jobs
-        Tiles of 2048 x 2048 side by side; the matrix is the same, bit for bit.
+        Number of tiles (2048 x 2048) that are computed in parallel; the matrix is the same, bit for bit.
     image_shape
-        Channels and pixels of a row, for `"conv-residual"`, whose windows reach along the pixels.
+        Channels and pixels of a row, for `"conv-residual"`, whose filters move along the pixels.
 
     Examples
     --------
@@ -87,7 +101,18 @@ class LimitKernel:
         _ = self.names  # an unknown activation, a depth of 0 or too many fixed layers are found here
 
     def built(self, input_dim: int) -> Network:
-        """Return the network for vectors of `input_dim` entries, or for the images that they are."""
+        """Return the network for the given length of the inputs.
+
+        Parameters
+        ----------
+        input_dim
+            Length of an input vector; images are vectors too.
+
+        Returns
+        -------
+        Network
+            The network.
+        """
         options: dict[str, object] = {"width": 2, "depth": self.depth}
         if self.image_shape is not None:
             if input_dim != math.prod(self.image_shape):
@@ -117,6 +142,12 @@ class LimitKernel:
             )
         return left
 
+    @property
+    def homogeneous(self) -> bool:
+        """Whether the kernel grows with the norms of both inputs, as that of ReLU networks does."""
+        shape = self.image_shape
+        return bool(self.built(1 if shape is None else math.prod(shape)).limit().homogeneous)  # pyright: ignore[reportAttributeAccessIssue]
+
     def __call__(
         self, x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"] | None = None
     ) -> Float[np.ndarray, "n _"]:
@@ -126,13 +157,28 @@ class LimitKernel:
             for rows, _ in _tiles(x):
                 result[: rows.start, rows] = result[rows, : rows.start].T
             return result
+        if self._is_small(len(x), len(other)):
+            return np.asfortranarray(self._on_host(x, other))
         result = np.empty((len(x), len(other)), order="F")
         self._fill(result, [(left, right) for left in _tiles(x) for right in _tiles(other)])
         return result
 
     @double
     def there(self, x: Any, other: Any = None) -> Any:
-        """Return the matrix of `x` with itself or with `other` as a JAX array, where JAX computes."""
+        """Return the kernel matrix as a JAX array on the device.
+
+        Parameters
+        ----------
+        x
+            Inputs, one example in each row.
+        other
+            Other inputs; by default `x`.
+
+        Returns
+        -------
+        Any
+            The matrix.
+        """
         network = self.built(x.shape[1])
         sides = [self._shaped(side) for side in (x, other) if side is not None]
         if self.kernel == "nngp":
@@ -141,7 +187,20 @@ class LimitKernel:
 
     @double
     def pairs(self, *sides: Any, precision: str = "float64") -> Pairs:
-        """Return what makes blocks of the matrix, with the examples where JAX computes."""
+        """Return a kernel that computes blocks of the matrix, with the examples on the device.
+
+        Parameters
+        ----------
+        *sides
+            Sets of inputs.
+        precision
+            `"float64"` or `"float32"`.
+
+        Returns
+        -------
+        Pairs
+            The kernel, its state and the arrays of each side.
+        """
         covariance = self.kernel == "nngp"
         return limit_pairs(
             self.built(sides[0].shape[1]), *map(self._shaped, sides), names=None if covariance else self.names,
@@ -150,12 +209,38 @@ class LimitKernel:
 
     @double
     def streamed(self, x: Float[np.ndarray, "n d"], precision: str = "float64") -> Streamed:
-        """Return the matrix of `x` with itself as its products, without ever holding it."""
+        """Return the kernel matrix, known by its products with vectors and never stored whole.
+
+        Parameters
+        ----------
+        x
+            Inputs, one example in each row.
+        precision
+            `"float64"` or `"float32"`.
+
+        Returns
+        -------
+        Streamed
+            The matrix.
+        """
         kernel, state, (side,), _ = self.pairs(x, precision=precision)
         return stream(kernel, state, side)
 
     def lower(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n n"]:
-        """Return the matrix of `x` with nothing of use above the tiles on the diagonal: half of the work."""
+        """Return the lower half of the kernel matrix, at half the cost; entries above its tiles are not valid.
+
+        Parameters
+        ----------
+        x
+            Inputs, one example in each row.
+
+        Returns
+        -------
+        array
+            The matrix.
+        """
+        if self._is_small(len(x), len(x)):
+            return np.asfortranarray(self._on_host(x, None))
         result = np.zeros((len(x), len(x)), order="F")
         tiles = list(_tiles(x))
         self._fill(result, [(left, right) for k, left in enumerate(tiles) for right in tiles[: k + 1]])
@@ -164,25 +249,62 @@ class LimitKernel:
     def product(
         self, x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"], vectors: Float[np.ndarray, "m c"]
     ) -> Float[np.ndarray, "n c"]:
-        """Return the matrix between `x` and `other` times `vectors`, without keeping the matrix."""
-        if jax.default_backend() != "cpu":
+        """Return the kernel matrix between `x` and `other` times `vectors`, without storing the matrix.
+
+        Parameters
+        ----------
+        x
+            Inputs of the rows.
+        other
+            Inputs of the columns.
+        vectors
+            One row for each example of `other`.
+
+        Returns
+        -------
+        array
+            One row for each example of `x`.
+        """
+        step = max(SMALLEST, min(len(x), BLOCK_BYTES // (8 * len(other))))
+        if self._is_small(1, len(other)):
+            step = min(step, FEW * FEW // len(other))
+        elif jax.default_backend() != "cpu":
             kernel, state, (left, right), _ = self.pairs(x, other)
             return product_between(kernel, state, left, right, vectors)
-        step = max(SMALLEST, min(len(x), BLOCK_BYTES // (8 * len(other))))
         step = -(-len(x) // max(1, -(-len(x) // step)))  # equal parts: one program for all
         blocks = [self(x[start : start + step], other) @ vectors for start in range(0, len(x), max(1, step))]
         return np.concatenate(blocks) if blocks else np.zeros((0, *vectors.shape[1:]))
 
     def diagonal(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
-        """Return the kernel of every row with itself, which depends on a vector's norm alone."""
+        """Return the kernel of every example with itself, which depends on its norm alone.
+
+        Parameters
+        ----------
+        x
+            Inputs, one example in each row.
+
+        Returns
+        -------
+        array
+            One number for each example.
+        """
         if self.image_shape is not None:
             return np.concatenate([np.zeros(0), *(np.diag(self._block(part, None)) for _, part in _tiles(x))])
         squares = np.einsum("ij,ij->i", x, x)
-        if self.built(1).limit().homogeneous:  # pyright: ignore[reportAttributeAccessIssue]
+        if self.homogeneous:
             return squares * self._block(np.ones((1, 1)), None)[0, 0]
         if len(x) and np.ptp(squares) <= 1e-13 * squares.max():
             return np.full(len(x), self._block(x[:1], None)[0, 0])
         return np.concatenate([np.zeros(0), *(np.diag(self._block(part, None)) for _, part in _tiles(x))])
+
+    def _is_small(self, rows: int, columns: int) -> bool:
+        """Return whether a matrix of this size is computed in NumPy."""
+        small = max(1, rows) * max(1, columns) <= FEW * FEW and min(rows, columns) < FEW
+        return small and self.image_shape is None and is_on_host(self.built(1))
+
+    def _on_host(self, x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"] | None) -> np.ndarray:
+        network, covariance = self.built(x.shape[1]), self.kernel == "nngp"
+        return gram_on_host(network, x, other, names=None if covariance else self.names, covariance=covariance)
 
     def _shaped(self, x: Any) -> Any:
         """Return rows as the images that they are, if they are."""
@@ -205,6 +327,8 @@ class LimitKernel:
                 pass
 
     def _block(self, x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"] | None) -> Float[np.ndarray, "n _"]:
+        if self._is_small(len(x), len(x if other is None else other)):
+            return self._on_host(x, other)
         images = self.image_shape is not None
         filled = [_filled(side, images) for side in (x, other) if side is not None]
         network, sides = self.built(filled[0].shape[1]), [self._shaped(side) for side in filled]

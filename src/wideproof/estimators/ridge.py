@@ -72,11 +72,27 @@ def merge(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n c"], weight: Floa
 
 
 @dataclass(frozen=True)
+class Left:
+    """Predictions for examples left out, beside their targets and weights; their variances if they were computed."""
+
+    values: Float[np.ndarray, "n c"]
+    y: Float[np.ndarray, "n c"]
+    weight: Float[np.ndarray, "n"]
+    variance: Float[np.ndarray, "n"] | None = None
+
+
+@dataclass(frozen=True)
 class LeaveOneOut:
-    """Mean squared errors of examples left out, for each ridge; in units of each output's variance."""
+    """Mean squared errors of examples left out, for each ridge; in units of each output's variance.
+
+    `left` has the predictions with the best ridge; `folds` is the number of folds that were left out instead of single
+    examples, or 0.
+    """
 
     ridges: Float[np.ndarray, "r"]
     errors: Float[np.ndarray, "r"]
+    left: Left | None = None
+    folds: int = 0
 
     @property
     def best(self) -> float:
@@ -108,13 +124,15 @@ def leave_one_out(
     others = _means_of_others(y, weight) if centred else np.zeros_like(y)
     spread = np.average(np.square(y - np.average(y, axis=0, weights=weight)), axis=0, weights=weight)
     unit = np.where(spread > 0, spread, 1.0) * weight.sum()
-    errors = []
+    errors, left = [], None
     for ridge in candidates:
         inverse = 1 / np.maximum(values + ridge, np.finfo(float).tiny)
         ones = (vectors @ (constant * inverse))[:, None]
         left_out = (vectors @ (inside * inverse[:, None]) - others * ones) / (squares @ inverse)[:, None]
         errors.append(np.mean(np.sum(np.square(left_out), axis=0) / unit))
-    return LeaveOneOut(candidates, np.array(errors))
+        if left is None or errors[-1] <= min(errors):
+            left = Left(y - left_out / root[:, None], y, weight)
+    return LeaveOneOut(candidates, np.array(errors), left)
 
 
 def _means_of_others(y: Float[np.ndarray, "n c"], weight: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n c"]:
@@ -137,6 +155,8 @@ class Fit:
     loo: LeaveOneOut | None
     root_weight: Float[np.ndarray, "n"]
     factor: Float[np.ndarray, "n n"] | on_device.Factored | None
+    y: Float[np.ndarray, "n c"]
+    centred: bool
 
     def variance(self, kernel: LimitKernel, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m"]:
         """Return the variance at new inputs, of the Gaussian process with this covariance and noise `ridge`."""
@@ -210,7 +230,17 @@ def fit_ridge(
     explained = np.einsum("ij,ij->j", target, beta)
     lost = data.within / chosen if chosen > 0 else 0.0
     amplitude = (explained + lost) / data.weight.sum()
-    return Fit(data.x, root[:, None] * beta, chosen, solver, iterations, error, amplitude, loo, root, matrix)
+    return Fit(
+        data.x, root[:, None] * beta, chosen, solver, iterations, error, amplitude, loo, root, matrix, data.y, centred
+    )
+
+
+def check_ridge(ridge: float | str | Sequence[float]) -> Float[np.ndarray, "*r"] | None:
+    """Return the ridges that are given, or nothing for `"loo"`."""
+    grid = None if isinstance(ridge, str) else np.asarray(ridge, float)
+    if (grid is None and ridge != "loo") or (grid is not None and not (np.isfinite(grid).all() and (grid >= 0).all())):
+        raise InputError(f"ridge must be a number >= 0, several of them, or 'loo'; got {ridge!r}")
+    return grid
 
 
 def choose(
@@ -222,9 +252,7 @@ def choose(
     there: bool,
 ) -> tuple[float, LeaveOneOut | None, Float[np.ndarray, "n n"] | None]:
     """Return the ridge, the errors it was chosen by, and the matrix that this took."""
-    grid = None if isinstance(ridge, str) else np.asarray(ridge, float)
-    if (grid is None and ridge != "loo") or (grid is not None and not (np.isfinite(grid).all() and (grid >= 0).all())):
-        raise InputError(f"ridge must be a number >= 0, several of them, or 'loo'; got {ridge!r}")
+    grid = check_ridge(ridge)
     if grid is not None and grid.ndim == 0:
         return float(grid), None, None
     some, most = data, MOST_LEFT_OUT_THERE if there else MOST_LEFT_OUT
@@ -246,17 +274,22 @@ def _choose_there(
     mean = np.average(some.y, axis=0, weights=some.weight)
     spread = np.average(np.square(some.y - mean), axis=0, weights=some.weight)
     unit = np.where(spread > 0, spread, 1.0) * some.weight.sum()
+    best: tuple[float, Left | None] = (np.inf, None)
 
     def error(ridge: float) -> float:
+        nonlocal best
         left_out = on_device.left_out(matrix, some.y, some.weight, others, ridge)
         found = float(np.mean(np.sum(np.square(left_out), axis=0) / unit))
+        if found <= best[0]:
+            best = found, Left(some.y - left_out / np.sqrt(some.weight)[:, None], some.y, some.weight)
         return found if np.isfinite(found) else np.inf
 
     if grid is None:
         errors = search_down(lambda k: error(GRID[k] * level), len(GRID), int(np.argmin(np.abs(np.log(GRID)))))
-        found = LeaveOneOut(GRID[sorted(errors)] * level, np.array([errors[k] for k in sorted(errors)]))
+        found = LeaveOneOut(GRID[sorted(errors)] * level, np.array([errors[k] for k in sorted(errors)]), best[1])
     else:
         found = LeaveOneOut(np.sort(grid), np.array([error(float(ridge)) for ridge in np.sort(grid)]))
+        found = LeaveOneOut(found.ridges, found.errors, best[1])
     return found.best, found, None
 
 
