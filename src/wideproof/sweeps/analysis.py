@@ -9,19 +9,24 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from wideproof.cards import Told
 from wideproof.statistics import RESAMPLES, bootstrap_slope, log_slopes
+from wideproof.sweeps.study import SEEDS
 from wideproof.sweeps.study import Figure as Wanted
-
-SEEDS = ("seed", "data_seed")
 
 
 def label(where: dict[str, Any]) -> str:
-    """Return values of axes as words, numbers with their axis's name.
+    """Return values of axes in words, numbers with the name of their axis.
 
     Parameters
     ----------
     where
         Values by the names of their axes.
+
+    Returns
+    -------
+    str
+        The words.
 
     Examples
     --------
@@ -32,10 +37,25 @@ def label(where: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Exponent:
-    r"""A fitted $y \sim x^s$, or factor $y \sim s^x$, with its 95 % bootstrap interval over seeds.
+class Exponent(Told):
+    r"""A fitted exponent $s$ of $y \sim x^s$, or factor $s$ of $y \sim s^x$, with its 95 % bootstrap interval.
 
-    `where` says at which values of the other axes; `left_out` are points that some seed has no positive value at.
+    Attributes
+    ----------
+    where
+        The values of the other axes, by name.
+    x
+        The points of the fit.
+    y
+        The measured values at these points.
+    value
+        The fitted exponent or factor.
+    low
+        Lower end of the interval.
+    high
+        Upper end of the interval.
+    left_out
+        Points that were left out because a seed has no positive finite value there.
     """
 
     where: dict[str, Any]
@@ -62,7 +82,19 @@ class Exponent:
 
 @dataclass(frozen=True)
 class Threshold:
-    """How much is needed at each `x` (not a number: more than was tried), and the exponent, where two are known."""
+    """How much of one quantity is needed at each value of another.
+
+    Attributes
+    ----------
+    where
+        The values of the other axes, by name.
+    x
+        The values along the axis.
+    needed
+        The least value that is enough at each of them; not a number if none of the tried values is enough.
+    exponent
+        The exponent of `needed` along `x`; `None` unless at least two thresholds are known.
+    """
 
     where: dict[str, Any]
     x: np.ndarray
@@ -71,15 +103,26 @@ class Threshold:
 
 
 def exponents(results: xr.Dataset, quantity: str, axis: str, *, factor: bool = False) -> list[Exponent]:
-    """Fit the exponent (or the factor per unit) of a quantity along an axis, for each value of the axes but seeds.
+    """Fit the exponent (or the factor per unit) of a quantity along an axis, for every combination of the other axes.
 
-    Seeds are resampled as a whole, so that what they share along the axis stays together. Points that are not positive
-    and finite for every seed are left out.
+    Seeds are resampled as a whole, which preserves what they share along the axis. Points where some seed has no
+    positive finite value are left out.
 
     Parameters
     ----------
     results
         The results of a sweep.
+    quantity
+        A measure of the study.
+    axis
+        The axis along which it is fitted.
+    factor
+        Fit a factor per unit of the axis instead of an exponent.
+
+    Returns
+    -------
+    list[Exponent]
+        One fit for each combination of the axes other than `axis` and the seeds.
     """
     array = _seeds_first(results[quantity], axis)
     others = [dim for dim in array.dims if dim not in ("seeds", axis)]
@@ -97,16 +140,23 @@ def exponents(results: xr.Dataset, quantity: str, axis: str, *, factor: bool = F
 
 
 def fraction(results: xr.Dataset, quantity: str, x: str, y: str) -> list[tuple[dict[str, Any], xr.DataArray]]:
-    """Return the mean over seeds (for `reached`: the fraction that got there) as tables over two axes.
-
-    One table for each value of the axes but `x`, `y` and seeds, with these values.
+    """Return the mean over seeds (for `reached`: the fraction that reached the target) as tables over two axes.
 
     Parameters
     ----------
     results
         The results of a sweep.
     quantity
-        A measure of it.
+        A measure of the study.
+    x
+        The axis of the columns.
+    y
+        The axis of the rows.
+
+    Returns
+    -------
+    list[tuple[dict[str, Any], xr.DataArray]]
+        One table, with the values of the other axes, for each combination of them.
     """
     return [(where, part.mean("seeds")) for where, part in _by_seed(results, quantity, x, y)]
 
@@ -114,14 +164,25 @@ def fraction(results: xr.Dataset, quantity: str, x: str, y: str) -> list[tuple[d
 def thresholds(results: xr.Dataset, quantity: str, x: str, y: str, level: float = 0.5) -> list[Threshold]:
     """Find, for each value of `x`, the smallest `y` from which on the mean over seeds is at least `level`.
 
-    Fits its exponent along `x`, with the interval of thresholds of resampled seeds.
+    The exponent of these thresholds along `x` is fitted too; its interval comes from resampling the seeds.
 
     Parameters
     ----------
     results
         The results of a sweep.
     quantity
-        A measure of it.
+        A measure of the study.
+    x
+        The axis along which thresholds are found.
+    y
+        The axis of the thresholds.
+    level
+        The mean over seeds that is enough.
+
+    Returns
+    -------
+    list[Threshold]
+        One result for each combination of the other axes.
     """
     found = []
     for where, part in _by_seed(results, quantity, x, y):
@@ -160,8 +221,12 @@ def _by_seed(results: xr.Dataset, quantity: str, x: str, y: str) -> Iterator[tup
 
 
 def _first(table: np.ndarray, heights: np.ndarray, level: float) -> np.ndarray:
-    """Return for each column the lowest height from which on all entries are at least `level`, or not a number."""
-    lasting = np.logical_and.accumulate((table >= level)[::-1], axis=0)[::-1]
+    """Return for each column the lowest height from which on all entries are at least `level`, or not a number.
+
+    What is not a number was not tried.
+    """
+    untried = np.isnan(table)
+    lasting = np.logical_and.accumulate(((table >= level) | untried)[::-1], axis=0)[::-1] & ~untried
     return np.array([heights[column.argmax()] if column.any() else np.nan for column in lasting.T])
 
 
@@ -171,7 +236,7 @@ def _seeds_first(array: xr.DataArray, axis: str) -> xr.DataArray:
 
 
 def fitted(results: xr.Dataset, wanted: Wanted, curves: list[Threshold] | None = None) -> list[Exponent]:
-    """Return the exponents that a figure shows; none for tables. `curves` are its thresholds, if they are known.
+    """Return the exponents that a figure shows.
 
     Parameters
     ----------
@@ -179,6 +244,13 @@ def fitted(results: xr.Dataset, wanted: Wanted, curves: list[Threshold] | None =
         The results of a sweep.
     wanted
         A figure of its study.
+    curves
+        Its thresholds, if they are known.
+
+    Returns
+    -------
+    list[Exponent]
+        The exponents; empty for phase diagrams and maps.
     """
     if wanted.kind in ("slope", "factor"):
         return exponents(results, wanted.quantity, wanted.x, factor=wanted.kind == "factor")
@@ -187,7 +259,7 @@ def fitted(results: xr.Dataset, wanted: Wanted, curves: list[Threshold] | None =
 
 
 def curves_of(results: xr.Dataset, wanted: Wanted) -> list[Threshold]:
-    """Return the thresholds that a figure shows; none for other kinds of figures.
+    """Return the thresholds that a figure shows.
 
     Parameters
     ----------
@@ -195,6 +267,11 @@ def curves_of(results: xr.Dataset, wanted: Wanted) -> list[Threshold]:
         The results of a sweep.
     wanted
         A figure of its study.
+
+    Returns
+    -------
+    list[Threshold]
+        The thresholds; empty for other kinds of figures.
     """
     if wanted.kind != "threshold" or wanted.y is None:
         return []
@@ -202,12 +279,17 @@ def curves_of(results: xr.Dataset, wanted: Wanted) -> list[Threshold]:
 
 
 def summary(results: xr.Dataset) -> list[tuple[str, float, float, float, int]]:
-    """Return smallest, middle and largest value of every measure, and how many are missing.
+    """Return the range of every measure.
 
     Parameters
     ----------
     results
         The results of a sweep.
+
+    Returns
+    -------
+    list[tuple[str, float, float, float, int]]
+        For every measure its name, smallest value, median, largest value, and the number of missing values.
     """
     rows = []
     for name, array in results.data_vars.items():

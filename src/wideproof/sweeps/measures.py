@@ -13,6 +13,7 @@ r"""What a task can measure: one number each, from the start, the run, or the ne
 | `lambda_min`, `lambda_max`, `condition` | of the Gram matrix at the start |
 | `limit_lambda_min`, `limit_condition` | of the Gram matrix at infinite width |
 | `lambda_kept` | 1 if `lambda_min` is at least 3/4 of `limit_lambda_min`, else 0: where Du et al. start |
+| `proved` | 1 if a proof from the initial weights, with at most `steps` steps followed, is verified, else 0 |
 | `proof_ratio` | $h = \Lambda\rho/s^2$ at the end of training; below 1/2 convergence is proved |
 | `proof_ratio_start` | the same at the start: a proof before training |
 | `proof_width` | the least width (not the task's own) with a proof before training, fully-connected, doubled start |
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from wideproof.certificates import Problem, certify
 from wideproof.errors import InputError
 from wideproof.kernels import gram
 from wideproof.training import Status
@@ -100,9 +102,14 @@ def _condition(values: np.ndarray) -> float:
 
 
 def _proof_ratio(work: Work, at: str) -> float:
-    from wideproof.certificates import certify
 
-    return float(certify(work.network, work.start if at == "start" else work.run.params, work.data).h)
+    return float(certify(Problem(work.network, work.data).at(work.start if at == "start" else work.run.params)).h)
+
+
+def _proved(work: Work) -> float:
+    from wideproof.sweeps.proofs import proved
+
+    return float(proved(work.network, work.data, work.recipe))
 
 
 def _proof_width(work: Work) -> float:
@@ -150,6 +157,7 @@ MEASURES: dict[str, Measure] = {
     "limit_lambda_min": lambda work: float(work.limit_eigenvalues[0]),
     "lambda_kept": lambda work: float(work.eigenvalues[0] >= 0.75 * work.limit_eigenvalues[0]),
     "limit_condition": lambda work: _condition(work.limit_eigenvalues),
+    "proved": _proved,
     "proof_ratio": lambda work: _proof_ratio(work, "end"),
     "proof_ratio_start": lambda work: _proof_ratio(work, "start"),
     "proof_width": _proof_width,

@@ -6,7 +6,6 @@ it may be requeued, repeated or killed at any time.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -19,7 +18,7 @@ from pathlib import Path
 from wideproof.errors import InputError
 from wideproof.storage import read_json, write_bytes, write_json
 from wideproof.sweeps.store import ABOUT, Store
-from wideproof.sweeps.study import Study, bundled
+from wideproof.sweeps.study import Study, bundled, require_parts
 from wideproof.sweeps.sweep import part_of
 from wideproof.sweeps.task import tasks_of
 
@@ -55,22 +54,30 @@ def array_job(
     options: str = "",
     threads: int | None = None,
 ) -> Job:
-    """Return the job array that does what is left of a study.
+    """Return a SLURM job array for the unfinished tasks of a study.
 
     Parameters
     ----------
     source
-        The study file, or a bundled study's name: array tasks read it again.
+        The study file, or the name of a bundled study; array tasks read it again.
+    study
+        The same study, read.
     folder
-        Of the sweep, which need not exist yet.
+        The folder of the sweep, which need not exist yet.
     chunk
-        Tasks of the study in one array task; by default 1, or more where there would be more than 1,000 of them.
+        Number of tasks of the study in one array task; by default 1, or more if there would be more than 1,000 array
+        tasks.
     at_once
-        How many array tasks may run at the same time.
+        Maximum number of array tasks that run at the same time.
     options
-        Of sbatch, as on its command line: `"--partition=gpu --time=02:00:00"`.
+        Options of sbatch, as on its command line: `"--partition=gpu --time=02:00:00"`.
     threads
-        Tasks side by side in one array task; by default as many as SLURM gives it cores.
+        Number of tasks that one array task runs in parallel; by default as many as SLURM gives it cores.
+
+    Returns
+    -------
+    Job
+        The script, and what it covers.
 
     Examples
     --------
@@ -79,6 +86,7 @@ def array_job(
     >>> [line for line in job.script.splitlines() if "array" in line or "time" in line]
     ['#SBATCH --array=1-4', '#SBATCH --time=10']
     """
+    require_parts(study)
     if chunk is not None and chunk < 1:
         raise InputError(f"--chunk is a number of tasks >= 1, got {chunk}")
     if at_once is not None and at_once < 1:
@@ -102,7 +110,7 @@ def array_job(
         "#SBATCH --open-mode=append",
         f'#SBATCH --output="{str(place / FOLDER).replace("%", "%%")}/%A_%a.log"',
         *(f"#SBATCH {line}" for line in lines),
-        f"cd {shlex.quote(os.getcwd())} || exit",
+        f"cd {shlex.quote(str(Path.cwd()))} || exit",
         f'exec {shlex.join(command)} --part "$SLURM_ARRAY_TASK_ID/{parts}"',
         "",
     ])  # fmt: skip
@@ -110,14 +118,21 @@ def array_job(
 
 
 def submit(job: Job, study: Study, folder: str | Path) -> str:
-    """Write the script into the sweep's folder, hand it to sbatch, and return the number of the job.
+    """Write the script of a job array into the sweep's folder and submit it with sbatch.
 
     Parameters
     ----------
     job
-        What `array_job` returned.
+        The result of `array_job`.
     study
-        What is swept.
+        The study of the sweep.
+    folder
+        The folder of the sweep.
+
+    Returns
+    -------
+    str
+        The number of the job.
     """
     sbatch = shutil.which("sbatch")
     if sbatch is None:
@@ -136,12 +151,17 @@ def submit(job: Job, study: Study, folder: str | Path) -> str:
 
 
 def under_way(folder: str | Path) -> str | None:
-    """Return the number of the job that was submitted last if SLURM still has it; `None` where nobody knows.
+    """Return the number of the job that was submitted last, if SLURM still has it.
 
     Parameters
     ----------
     folder
-        Of the sweep.
+        The folder of the sweep.
+
+    Returns
+    -------
+    str | None
+        The number; `None` if there is no such job or if SLURM does not answer.
     """
     noted, squeue = Path(folder) / FOLDER / JOB, shutil.which("squeue")
     if not noted.exists() or squeue is None:

@@ -51,6 +51,7 @@ from wideproof.training import Recipe
 
 Scalar = int | float | str
 FORMAT = 1
+SEEDS = ("seed", "data_seed")  # the axes over which is averaged
 _SHAPED = ("input_dim", "channels", "pixels", "length", "outputs")  # the data decides these
 _NOT_SWEPT = (
     "a paper's statement is measured in a laboratory of its own, for which a study sets the seed only: leave this axis "
@@ -86,10 +87,26 @@ class NetworkPart(_Part):
 
 
 class Figure(_Part):
-    """One figure: an exponent or a factor per unit along an axis, a phase diagram or map over two, or a threshold.
+    """One figure of a study.
 
-    `printed` is the exponent that theory has; a table where it differs along the other axis, as in
-    `{ "canonical(1)" = -1.0 }`. `level` is the mean over seeds that counts as enough for a threshold.
+    Attributes
+    ----------
+    kind
+        `"slope"` (an exponent along an axis), `"factor"` (a factor per unit), `"phase"` or `"map"` (over two axes), or
+        `"threshold"`.
+    quantity
+        The measure that is drawn.
+    x
+        The axis along which it is drawn.
+    y
+        The second axis, for a phase diagram, a map or a threshold.
+    printed
+        The exponent of the theory: a number, or a table if it differs along the other axis, as in
+        `{ "canonical(1)" = -1.0 }`.
+    level
+        For a threshold, the mean over seeds that is enough.
+    title
+        Title of the figure.
     """
 
     kind: Literal["slope", "factor", "phase", "map", "threshold"]
@@ -101,14 +118,67 @@ class Figure(_Part):
     title: str = ""
 
     def printed_at(self, where: dict[str, object]) -> float | None:
-        """Return the exponent that theory has at these values of the other axes."""
+        """Return the exponent of the theory at some values of the other axes.
+
+        Parameters
+        ----------
+        where
+            Values of the other axes, by name.
+
+        Returns
+        -------
+        float | None
+            The exponent, or `None`.
+        """
         if not isinstance(self.printed, dict):
             return self.printed
         return next((self.printed[str(value)] for value in where.values() if str(value) in self.printed), None)
 
 
+class Bisect(_Part):
+    """Which values of one axis are tried: those that decide from which one on enough of the seeds succeed.
+
+    Attributes
+    ----------
+    axis
+        The axis, of numbers.
+    quantities
+        The measures, each 0 or 1; a value is tried if it decides for one of them.
+    level
+        The mean over seeds that is enough.
+    """
+
+    axis: str
+    quantities: list[str] = Field(min_length=1)
+    level: float = 0.9
+
+
 class Study(_Part):
-    """A validated study file."""
+    """A validated study file.
+
+    Attributes
+    ----------
+    name
+        Name of the study: letters, digits, `_` and `-`.
+    title
+        One line that says what the study shows.
+    measures
+        The quantities to measure in every task.
+    data
+        The data of the tasks.
+    network
+        The network and its options.
+    training
+        Fields of `Recipe`.
+    axes
+        What varies: a list of values for each axis; a number for `seed` or `data_seed` counts from 0.
+    tasks
+        Combinations of values listed one by one, instead of a grid.
+    figures
+        The figures of the report.
+    bisect
+        The axis along which not all values are tried; `None` runs every combination.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
     title: str = ""
@@ -119,6 +189,7 @@ class Study(_Part):
     axes: dict[str, list[Scalar] | int] = Field(default_factory=dict)
     tasks: list[dict[str, Scalar]] = Field(default_factory=list)
     figures: list[Figure] = Field(default_factory=list)
+    bisect: Bisect | None = None
 
     def values(self) -> dict[str, list[Scalar]]:
         """Return the values along every axis; a whole number for `seed` or `data_seed` counts from 0."""
@@ -143,7 +214,18 @@ class Study(_Part):
         yield from (dict(zip(grid, chosen, strict=True)) for chosen in itertools.product(*grid.values()))
 
     def settings(self, chosen: dict[str, Scalar]) -> dict[str, dict[str, Any]]:
-        """Return data, network and training of one task, as plain values."""
+        """Return data, network and training of one task, as plain values.
+
+        Parameters
+        ----------
+        chosen
+            One of the `combinations`.
+
+        Returns
+        -------
+        dict[str, dict[str, Any]]
+            The three sections with the chosen values.
+        """
         data = {k: v for k, v in self.data.model_dump().items() if v is not None}
         parts = {"data": data, "network": self.network.model_dump(), "training": dict(self.training)}
         for axis, value in chosen.items():
@@ -152,7 +234,18 @@ class Study(_Part):
         return parts
 
     def home(self, axis: str) -> tuple[str, str]:
-        """Return the section and the key that an axis sets."""
+        """Return the section and the key that an axis sets.
+
+        Parameters
+        ----------
+        axis
+            Name of an axis.
+
+        Returns
+        -------
+        tuple[str, str]
+            Section and key.
+        """
         if axis == "seed":
             return "training", "seed"
         if axis == "data_seed":
@@ -180,6 +273,11 @@ def read_study(path: str | Path) -> Study:
     path
         A file, or the name of a bundled study.
 
+    Returns
+    -------
+    Study
+        The study.
+
     Examples
     --------
     >>> read_study("lazy-width").name
@@ -198,8 +296,23 @@ def read_study(path: str | Path) -> Study:
     return study
 
 
+def require_parts(study: Study) -> None:
+    """Refuse to cut a study into parts that decides by bisection what to run next."""
+    if study.bisect is not None:
+        raise InputError(
+            f"the study {study.name!r} decides by bisection what to run next, so it has no parts: leave --slurm and "
+            "--part out, and use --workers or --cluster"
+        )
+
+
 def bundled() -> dict[str, str]:
-    """Return the studies that come with this package: name and title."""
+    """Return the studies that come with this package.
+
+    Returns
+    -------
+    dict[str, str]
+        Names and titles.
+    """
     folder = resources.files("wideproof.sweeps").joinpath("studies")
     found = {}
     for file in sorted(folder.iterdir(), key=lambda f: f.name):
@@ -284,6 +397,12 @@ def _require_meaning(study: Study, text: str, where: str) -> None:
             find_measure(name)
         except InputError as error:
             raise wrong(["measures"], str(error)) from None
+    if study.bisect is not None:
+        along = study.axes.get(study.bisect.axis)
+        if not isinstance(along, list) or not all(isinstance(value, int | float) for value in along):
+            raise wrong(["bisect", "axis"], "bisection is along an axis of this study that is a list of numbers")
+        for name in set(study.bisect.quantities) - set(study.measures):
+            raise wrong(["bisect", "quantities"], f"bisection for {name!r}, which is not among the measures")
     for figure in study.figures:
         for axis in filter(None, (figure.x, figure.y)):
             if axis not in study.axes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -13,17 +14,36 @@ import xarray as xr
 
 from wideproof.answers import Answer
 from wideproof.errors import InputError
-from wideproof.progress import Progress, Watch
+from wideproof.progress import Progress, Watch, shown
 from wideproof.resources import cores
+from wideproof.sweeps.bisection import decisive
 from wideproof.sweeps.engines import Outcome, in_batches, in_processes, in_threads, on_cluster
 from wideproof.sweeps.store import Store
-from wideproof.sweeps.study import Study
+from wideproof.sweeps.study import Study, require_parts
 from wideproof.sweeps.task import Task, tasks_of
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep that ended: its results, how many tasks were done before and now, and those that failed."""
+    """The result of a sweep.
+
+    Attributes
+    ----------
+    study
+        The study.
+    folder
+        The folder of the sweep.
+    results
+        The measured values; missing where a task is not done.
+    kept
+        Number of tasks that were done before.
+    done
+        Number of tasks that were done now.
+    failed
+        The tasks that failed, with their errors.
+    seconds
+        Time that the sweep took.
+    """
 
     study: Study
     folder: Path
@@ -38,7 +58,14 @@ class Sweep:
         """Whether every task was done."""
         return Answer.of(not self.failed)
 
+    @property
+    def count(self) -> int:
+        """How many tasks there are: by bisection, those that were needed."""
+        ended = self.kept + self.done + len(self.failed)
+        return self.study.count if self.study.bisect is None else ended
 
+
+@shown
 def sweep(
     study: Study,
     folder: str | Path,
@@ -49,29 +76,38 @@ def sweep(
     cluster: str | None = None,
     progress: Watch | None = None,
 ) -> Sweep:
-    """Carry out the tasks of a study that are not finished yet, and assemble the results.
+    """Run the unfinished tasks of a study, and assemble the results.
 
     Parameters
     ----------
+    study
+        The result of `read_study`.
     folder
-        A new one, or one of an earlier run of this study; finished tasks are never run again.
+        A new folder, or that of an earlier run of this study; finished tasks are not run again.
     workers
-        Processes on this machine; 1 works here.
+        Number of processes on this machine; with 1, the tasks run in this process.
     threads
-        Tasks side by side in this process; as many as there are cores by default.
+        Number of tasks that run in parallel in this process; by default the number of cores.
     batch
-        Whether this process trains the seeds of one network in one program; by default on accelerators only, since on a
-        CPU threads were measured to be faster, and give each run the bits that it has alone.
+        Whether this process trains the seeds of one network in one program. By default only on accelerators: on a CPU
+        threads were measured to be faster, and give each run the same bits as when it runs alone.
     cluster
         The address of a Dask scheduler, as in `tcp://host:8786`.
     progress
-        Called after each task.
+        Callback; receives a `Progress` after each task.
+
+    Returns
+    -------
+    Sweep
+        The results, with the tasks that failed.
     """
     began = time.perf_counter()
     store, tasks = Store(folder, study), tasks_of(study)
-    kept, done, failed = _carry_out(
-        store, tasks, lambda left: _engine(left, workers, threads, batch, cluster), progress
-    )  # fmt: skip
+    run = functools.partial(_engine, workers=workers, threads=threads, batch=batch, cluster=cluster)
+    if study.bisect is None:
+        kept, done, failed = _carry_out(store, tasks, run, progress)
+    else:
+        kept, done, failed = _by_bisection(store, study, tasks, run, progress)
     results = store.assemble(tasks)
     return Sweep(study, Path(folder), results, kept, done, failed, time.perf_counter() - began)
 
@@ -101,19 +137,34 @@ def sweep_part(
     batch: bool | None = None,
     progress: Watch | None = None,
 ) -> Part:
-    """Carry out one of several parts of a study, as one job of many on a cluster; `sweep` gathers the results.
+    """Run one of several parts of a study, as one of many jobs on a cluster; `sweep` gathers the results.
 
-    Parts may run in any order, at the same time, and again: what is finished is skipped, each result written whole.
+    Parts may run in any order, at the same time, and repeatedly: finished tasks are skipped, and every result is
+    written whole.
 
     Parameters
     ----------
+    study
+        The result of `read_study`.
     folder
         The folder of the sweep, the same for all parts.
-    number, parts
-        Which one, from 1, of how many.
-    threads, batch, progress
-        As for `sweep`.
+    number
+        Number of this part, counted from 1.
+    parts
+        Number of parts.
+    threads
+        Number of tasks that run in parallel, as in `sweep`.
+    batch
+        Whether the seeds of one network are trained in one program, as in `sweep`.
+    progress
+        Callback; receives a `Progress` after each task.
+
+    Returns
+    -------
+    Part
+        How many tasks were done, and those that failed.
     """
+    require_parts(study)
     if not 1 <= number <= parts:
         raise InputError(f"parts are numbered from 1 to how many there are, as in 3/10, got {number}/{parts}")
     began = time.perf_counter()
@@ -163,6 +214,21 @@ def _carry_out(
                 ended = len(finished) + done + len(failed)
                 progress(Progress("sweeping", ended, len(tasks), text, outcome))
     return len(finished), done, tuple(failed)
+
+
+def _by_bisection(
+    store: Store,
+    study: Study,
+    tasks: Sequence[Task],
+    engine: Callable[[list[Task]], Generator[Outcome]],
+    progress: Watch | None,
+) -> tuple[int, int, tuple[Outcome, ...]]:
+    """Do in rounds what decides where enough of the seeds succeed; nothing more once a task has failed."""
+    kept, done, failed = len(store.finished(tasks)), 0, ()
+    while not failed and (asked := decisive(study, tasks, store.finished(tasks))):
+        _, now, failed = _carry_out(store, asked, engine, progress)
+        done += now
+    return kept, done, failed
 
 
 def _engine(

@@ -70,12 +70,17 @@ def tasks_of(study: Study) -> list[Task]:
 
 
 def first_task(study: Study) -> Task:
-    """Return one task, without listing the others.
+    """Return the first task of a study, without listing the others.
 
     Parameters
     ----------
     study
-        What `read_study` returned.
+        The result of `read_study`.
+
+    Returns
+    -------
+    Task
+        The task.
     """
     return _task(study, next(study.combinations()))
 
@@ -161,14 +166,23 @@ class Together:
 
 
 def execute(task: Task, together: Together | None = None, given_up: threading.Event | None = None) -> dict[str, float]:
-    """Carry a task out and return what was measured, in the order of the measures' names.
+    """Run a task and return its measurements.
 
     A task that trains stops with `KeyboardInterrupt` soon after `given_up` is set.
 
     Parameters
     ----------
+    task
+        The task.
     together
-        The seeds that are trained in one program with that of this task.
+        The seeds that are trained in one program with this task's seed; `None` trains it alone.
+    given_up
+        An event that stops the task.
+
+    Returns
+    -------
+    dict[str, float]
+        The measured values, in the order of the names of the measures.
     """
     work = Work(json.loads(task.settings), together)
     with one_blas_thread(), raising_interrupts(given_up):
