@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lab.benching import SETTINGS, library_run, points
-from wideproof.certificates import certify
+from wideproof.certificates import Problem, certify
 from wideproof.data import apply
 from wideproof.kernels import gram, limit_gram, predict
 from wideproof.lab import bench as benches
@@ -26,7 +26,7 @@ def test_what_a_look_shows(bench, heard):
     bench.do({"do": "step", "steps": 20})
     run = library_run(20)
     for (fields, arrays), params in zip(heard.of("look"), (run.initial, run.params), strict=True):
-        attempt = certify(run.network, params, run.data, level="float64")
+        attempt = certify(Problem(run.network, run.data).at(params), level="float64")
         matrix = np.asarray(gram(run.network, params, run.data.x).matrix)
         eigenvalues = np.linalg.eigvalsh(matrix)[::-1]
         assert fields["h"] == attempt.h

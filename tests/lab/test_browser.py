@@ -13,7 +13,7 @@ import pytest
 
 from tests.lab.benching import library_run
 from tests.lab.tools import PATIENCE, command_of, until
-from wideproof.certificates import certify
+from wideproof.certificates import Problem, certify
 from wideproof.kernels import gram, predict
 from wideproof.lab.planes import plane
 
@@ -165,7 +165,7 @@ def test_the_numbers_are_the_librarys(lab_page):
     run = library_run(3, SETTINGS)
     assert lab_page.steps == 3
     assert number(lab_page.text(".count").split("loss ")[1]) == pytest.approx(run.records["loss"][2], rel=5e-3)
-    found = certify(run.network, run.params, run.data, level="float64")
+    found = certify(Problem(run.network, run.data).at(run.params), level="float64")
     assert number(lab_page.text(".meter .value").removeprefix("h = ")) == pytest.approx(found.h, rel=5e-2)
     x, measured, forecast, *_ = lab_page.curves("Loss")
     assert x[:3] == [1, 2, 3]

@@ -5,6 +5,7 @@ import pytest
 
 from wideproof.errors import InputError
 from wideproof.lab.frames import frame, parse
+from wideproof.lab.lane import Lane
 from wideproof.lab.looks import DRAWN, thinned
 from wideproof.lab.planes import LINES, PLANES, plane
 from wideproof.lab.settings import begin_run, build_network, read, ready_data
@@ -70,6 +71,19 @@ class TestSettings:
         assert run.step_size * largest == pytest.approx(2.0, rel=1e-6)
         read_out = network.graph.read_out
         np.testing.assert_array_equal(run.initial[read_out], 3.0 * np.asarray(network.init(0)[read_out]))
+
+    def test_momentum_and_epochs(self):
+        """What cannot be followed from the start is not offered for it, and nothing is foretold of it."""
+        asked = {"width": 16, "depth": 1, "batch": 4, "order": "epochs", "momentum": 0.5}
+        found = {}
+        for name, change in (("all", {}), ("even", {"momentum": 0, "batch": 3}), ("odd", {"momentum": 0})):
+            settings = read({"data": {"n": 6}, "networks": [asked | change]})
+            raw, data = ready_data(settings.data, "fully-connected")
+            found[name] = Lane(settings.networks[0], raw, data)
+        assert found["all"].run.recipe.method == "SGD, shuffled batches of 4, momentum 0.5"
+        assert [found[name].pure for name in ("all", "even", "odd")] == [False, True, False]
+        assert found["all"].forecast is None
+        assert found["all"].advance(3)[0].tolist() == [0, 1, 2]
 
     def test_points_are_taken_as_they_are(self):
         points = [[0.5, -0.5, 1], [0.25, 0.75, -1], [0, 0, 1]]

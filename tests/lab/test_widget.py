@@ -304,3 +304,47 @@ def test_a_large_table_begins_with_its_first_rows(opened: Callable[..., Notebook
     frame = pd.DataFrame(rng.standard_normal((900, 3)), columns=["a", "b", "c"])
     assert opened(frame, target="c").view.settings["data"]["n"] == widget.FIRST
     assert opened(frame, target="c", limit=700).view.settings["data"]["n"] == 700
+
+
+# What a saved notebook shows.
+
+
+def test_a_saved_notebook_keeps_a_picture_of_the_start():
+    """The facts are the library's, the pictures are those of the Gram matrix and of the loss that it predicts."""
+    from wideproof.cards import heat
+    from wideproof.certificates import Problem, certify
+    from wideproof.kernels import gram
+
+    data = wp.prepare(wp.load("iris", classes=("setosa", "virginica"), limit=8), "standardize,sphere")
+    network = wp.build("fully-connected", data.input_shape, data.target_shape, width=16, depth=1, activation="tanh")
+    view = wp.lab(data, network, scale=0.5)
+    try:
+        bundle, _ = view._repr_mimebundle_()
+    finally:
+        view.close()
+    assert {"text/html", "text/plain", "application/vnd.jupyter.widget-view+json"} == set(bundle)
+    text = bundle["text/html"]
+    params = {name: np.asarray(weight, np.float64) for name, weight in network.init(0).items()}
+    params["a"] = 0.5 * params["a"]
+    attempt = certify(Problem(network, data).at(params), level="float64")
+    assert f"{attempt.h:.3g}; below 0.5" in text
+    assert "8 examples" in text
+    matrix = np.asarray(gram(network, params, data.x).matrix)
+    size = np.sqrt(np.diagonal(matrix))
+    assert heat(matrix / np.outer(size, size), "Gram matrix") in text
+    assert text.count("<polyline") == 1
+    assert "script" not in text
+
+
+def test_a_bench_without_a_picture_still_shows_itself(monkeypatch: pytest.MonkeyPatch):
+    def broken(*_: Any) -> str:
+        raise ValueError("no picture")
+
+    monkeypatch.setattr(widget, "still", broken)
+    view = wp.lab("iris", limit=6)
+    try:
+        bundle, _ = view._repr_mimebundle_()
+    finally:
+        view.close()
+    assert "text/html" not in bundle
+    assert "application/vnd.jupyter.widget-view+json" in bundle

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from websockets.sync.client import ClientConnection, connect
 
@@ -117,7 +117,7 @@ class Tab:
     def close(self) -> None:
         self._open.close()
 
-    def __enter__(self) -> Tab:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -51,7 +51,7 @@ def test_markdown_counts_and_explains():
     page = findings_markdown(FOUND)
     assert words.headline(FOUND) in page
     assert "| 0 | 1 | 1 | 1 | 1 |" in page
-    assert "| Zou et al. 2018 | 84 | 78 | 3 | 1 |" in page
+    assert "| Zou et al. 2018 | 84 | 82 | 3 | 1 |" in page
     assert page.count(f"`{FOUND.measured[1].statement.name}`") == 1
     widths = {line.count("|") - line.count("\\|") for line in page.splitlines() if line.startswith("| `zou2018.")}
     assert widths == {6}
@@ -82,8 +82,8 @@ def test_outcomes_by_seed():
 def test_a_misprint_stands_beside_what_a_statement_says():
     rows = [replace(one.statement, erratum="(i*, l*) is printed") for one in FOUND.measured[:1]]
     page = study_markdown(joined([FOUND.to_dict()]), "made", rows)
-    assert r"(*misprint*: (i\*, l\*) is printed)" in page
-    assert "`wideproof errata` decides those that change a number." in page
+    assert r"(*on the text*: (i\*, l\*) is printed)" in page
+    assert "`wideproof errata` decides most of them." in page
 
 
 def test_different_studies_are_not_joined():
@@ -98,8 +98,8 @@ def test_the_page_of_statements_is_what_is_stored():
     made_by = "python tools/statements.py FOLDER"
     again = study_markdown(stored(), made_by, errata="[Errata](errata.md)")
     assert page == again, "`python tools/statements.py` does it"
-    assert "half of E[Z1 Z2] (*misprint*: the printed right side repeats the left one; ½E[Z1 Z2] is meant)" in page
-    assert "[Errata](errata.md) decides those that change a number." in page
+    assert "half of E[Z1 Z2] (*on the text*: the printed right side repeats the left one; ½E[Z1 Z2] is meant)" in page
+    assert "[Errata](errata.md) decides most of them." in page
     assert list(stored()["statements"]) == [one.name for one in statements()]
 
 

@@ -72,10 +72,12 @@ def test_a_misprint_beside_its_measurements():
     row = erratum_summary(entry, at_most("x", 3.0, 2.0), at_most("x", 1.0, 2.0), decided=True)
     assert (row["paper"], row["where"], row["decided"]) == ("du2019", "eq. [3]", True)
     lines = printed(erratum_view(row), 200).splitlines()
-    assert lines[0].endswith(", eq. [3]")
-    assert lines[1:5:2] == ["  printed  a [b]", "  right    c"]
-    assert "fails" in lines[2]
-    assert "holds" in lines[4]
+    assert lines[0].endswith(", eq. [3]: inconsistency")
+    assert lines[1:7:2] == [f"  text     {entry.quotation}", "  printed  a [b]", "  right    c"]
+    assert lines[2].strip() == entry.place
+    assert "fails" in lines[4]
+    assert "holds" in lines[6]
+    assert lines[7] == f"  under    {entry.under}"
 
 
 def measured(check, name="zou2018.lemma_a_11"):
@@ -99,7 +101,7 @@ def test_of_one_statement_everything_is_said(width):
     for said in (
         "holds zou2018.lemma_a_11 says E[σ(Z1)σ(Z2)] is never below half of E[Z1 Z2]",
         r"\sigma(Z_2)",
-        "misprint the printed right side repeats the left one; ½E[Z1 Z2] is meant",
+        "text the printed right side repeats the left one; ½E[Z1 Z2] is meant",
         "`wideproof errata zou2018.lemma_a_11` measures both forms.",
         "measured holds: ‖W‖: exponent in m 0.02",
         "holds: |‖x‖ - 1|: exponent in m -0.48",
@@ -122,7 +124,7 @@ def test_a_statement_that_is_false_is_measured_as_printed():
     text = " ".join(printed(measured_view(one)).split())
     assert "It is measured as printed; `wideproof errata zou2018.lemma_a_12` measures both forms." in text
     assert "note false as printed: two inputs" in text
-    assert "misprint" not in printed(measured_view(measured(PARTS, "zou2018.lemma_c_1")))
+    assert "text" not in printed(measured_view(measured(PARTS, "zou2018.lemma_c_1")))
 
 
 def test_of_many_statements_the_part_is_named_before_its_numbers():

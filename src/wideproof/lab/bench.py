@@ -200,13 +200,14 @@ class Bench:
         lane, from_start = self.lanes[i], bool(command.get("from_start"))
         if from_start and not lane.pure:
             raise InputError(
-                "a proof from the start needs one run with one step size on the same points: press reset and run again"
+                "a proof from the start needs one run without momentum, with one step size and batches of one size, on "
+                "the same points: press reset and run again"
             )
         self.proofs.ask(i, lane, from_start)
 
     def _choose(self, command: Mapping[str, Any]) -> None:
         """Let the planner choose preparation, network and step size for these data."""
-        from wideproof.proving import choose
+        from wideproof.planning import choose
 
         asked = read(command.get("settings", {}))
         self.running = False

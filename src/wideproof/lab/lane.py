@@ -27,7 +27,9 @@ class Lane:
         self.start = self.run_now = self.stepper.run  # what a twin is made of: never touched by steps
         self.signs = signs_of(self.network, self.start.initial, data)
         self.grid = grid_of(raw)
-        self.pure = True  # whether all steps so far are those of one run, which could be proved from its start
+        even = asked.order == "subsets" or self._whole or data.n % asked.batch == 0
+        # Whether all steps so far are those of one run, which could be proved from its start.
+        self.pure = even and not asked.momentum
         self.first = self.look()
         # The step size that a multiple of 1 stands for, as the run found it.
         self._edge = self.run.step_size / asked.step if asked.step else 2 / self.first.largest
@@ -42,8 +44,12 @@ class Lane:
         return self.stepper.run
 
     @property
-    def _descends(self) -> bool:
+    def _whole(self) -> bool:
         return self.asked.batch == 0 or self.asked.batch >= self.data.n
+
+    @property
+    def _descends(self) -> bool:
+        return self._whole and not self.asked.momentum
 
     @property
     def state(self) -> str:

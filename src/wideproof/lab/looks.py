@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wideproof.certificates import DENSE, Attempt, certify, distance, length
+from wideproof.certificates import DENSE, Attempt, Problem, certify, distance, length
 from wideproof.certificates.passes import run as forward
 from wideproof.data import AnyDataset, apply, distinct
 from wideproof.kernels import limit_gram, predict
@@ -68,7 +68,7 @@ def look(run: Run, signs: list[np.ndarray]) -> Look:
     All of it is ordinary arithmetic: good for a meter, not for a proof.
     """
     network, data = run.network, run.data
-    attempt = certify(network, run.params, data, level="float64")
+    attempt = certify(Problem(network, data).at(run.params), level="float64")
     anchor = attempt.anchor
     if anchor is None:
         raise ValueError("these examples contradict each other, so there is nothing to measure")

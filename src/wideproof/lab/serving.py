@@ -27,21 +27,23 @@ def serve(
 ) -> None:
     """Serve the lab until Ctrl-C.
 
-    SIGTERM and SIGHUP close it as well, and then act as they do elsewhere: they end the process, or call its own
-    handlers.
+    SIGTERM and SIGHUP close it as well, and then act as usual: they end the process, or call the handlers that were
+    installed.
 
     Parameters
     ----------
     folder
-        Where proofs lie, and where those are put that somebody keeps.
-    host, port
-        Where to listen; by default only this machine can reach it, at a free port.
+        The folder of proofs, to which new proofs are saved.
+    host
+        The address to listen on; by default only this machine can reach it.
+    port
+        The port to listen on; 0 takes a free one.
     browser
-        Open the page.
+        Whether to open the page in a browser.
     token
-        What the address must contain; by default a new one each time.
+        The secret part of the address; by default a new one each time.
     tell
-        Is told the address, and warnings.
+        Callback; receives the address, and warnings.
     """
     try:
         import uvicorn

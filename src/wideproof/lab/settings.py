@@ -51,6 +51,10 @@ class NetworkSettings(_Strict):
         Multiplies the read-out weights at the start: large is lazy, small learns features.
     step
         The step size as a multiple of 2/λmax of the Gram matrix at the start.
+    order
+        Of batches: a random subset for every step, or epochs that use every example once.
+    momentum
+        The coefficient of the momentum; 0 for none.
     """
 
     name: Annotated[str, Field(max_length=40)] = "fully-connected"
@@ -61,6 +65,8 @@ class NetworkSettings(_Strict):
     scale: Annotated[float, Field(gt=0, le=1000)] = 1.0
     step: Annotated[float, Field(ge=0, le=8)] = 0.5
     batch: Annotated[int, Field(ge=0, le=5000)] = 0
+    order: Literal["subsets", "epochs"] = "subsets"
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     seed: Whole = 0
 
 
@@ -201,7 +207,9 @@ def begin_run(asked: NetworkSettings, network: Network, data: AnyDataset) -> Run
     weights = {name: np.asarray(weight, np.float64) for name, weight in network.init(asked.seed).items()}
     weights[network.graph.read_out] = weights[network.graph.read_out] * asked.scale
     batch = asked.batch if 0 < asked.batch < data.n else None
-    rule = Recipe(constant=2 * asked.step or 1.0, batch=batch, seed=asked.seed, record_every=1, steps=10**12)
+    rule = Recipe(constant=2 * asked.step or 1.0, batch=batch, seed=asked.seed, record_every=1, steps=10**12,
+                  shuffle=asked.order == "epochs" and batch is not None,
+                  optimizer="momentum" if asked.momentum else "plain", momentum=asked.momentum or None)  # fmt: skip
     run = begin(network, data, rule, weights)
     if asked.step == 0:
         run = begin(network, data, Recipe(**{**rule.to_config(), "step_size": 0.0}), weights)

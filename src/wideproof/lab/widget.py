@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import shutil
@@ -23,6 +24,7 @@ from wideproof.lab.joined import module
 from wideproof.lab.keeping import keep
 from wideproof.lab.pipes import Worker
 from wideproof.lab.settings import build_network, read, ready_data
+from wideproof.lab.still import still
 from wideproof.networks import Network
 
 USUAL = {"vectors": "fully-connected", "images": "conv-residual", "sequences": "elman-rnn"}
@@ -47,6 +49,8 @@ def lab(
     scale: float = 1.0,
     step: float = 0.5,
     batch: int = 0,
+    order: str = "subsets",
+    momentum: float = 0.0,
     seed: int = 0,
     folder: str | Path = "proofs",
 ) -> View:
@@ -74,6 +78,10 @@ def lab(
         The step size as a multiple of 2/λmax of the Gram matrix at the start.
     batch
         Examples per step; 0 takes all.
+    order
+        `"subsets"`: a random subset for every step; `"epochs"`: every example once an epoch.
+    momentum
+        The coefficient of the momentum; 0 for none.
     seed
         Of the start and the batches.
     folder
@@ -87,7 +95,8 @@ def lab(
     >>> view.close()
     """
     wanted = {"width": width, "depth": depth, "activation": activation}
-    asked = {"trained": trained, "scale": scale, "step": step, "batch": batch, "seed": seed}
+    asked = {"trained": trained, "scale": scale, "step": step, "batch": batch, "order": order,
+             "momentum": momentum, "seed": seed}  # fmt: skip
     asked |= {key: value for key, value in wanted.items() if value is not None}
     if data is None and (target is not None or classes is not None):
         raise InputError("`target` and `classes` are about data: give some, or choose them on the bench")
@@ -130,6 +139,14 @@ class View(anywidget.AnyWidget):
         self._wake()  # already: it takes seconds to be ready
         self._rest_soon()
         self.on_msg(self._hear)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """Add a picture of the start, which is what a saved notebook shows where nothing runs."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if bundle is not None:
+            with contextlib.suppress(Exception):  # without a picture the bench is still there
+                bundle[0]["text/html"] = still(read(self.settings), self._given)
+        return bundle
 
     @property
     def proof(self) -> Path | None:

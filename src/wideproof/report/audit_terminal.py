@@ -24,7 +24,12 @@ def audit_view(found: Audit) -> Group:
     Parameters
     ----------
     found
-        What `wp.audit` returned.
+        The result of `wp.audit`.
+
+    Returns
+    -------
+    Group
+        The tables.
     """
     from rich.console import Group
     from rich.markup import escape

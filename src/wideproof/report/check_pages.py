@@ -2,49 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from wideproof.answers import Answer
-from wideproof.errors import InputError
-from wideproof.papers import Check, Findings, Slope, Statement, index, joined, statements
+from wideproof.papers import TEXTS, Check, Fault, Findings, Slope, Statement, counted, index, joined, statements
 from wideproof.report import check_words as words
 from wideproof.report.check_figures import slope_figure
+from wideproof.report.check_room import room, totals
 from wideproof.report.html import environment, inline_svg
+from wideproof.report.page_path import require_page_path
 from wideproof.report.proof_words import paper, versions
 from wideproof.storage import write_bytes
 
+ROOM = (
+    "The last column says how much room is left: the exponent with the most of it, where that is a power or more; the "
+    "share of a constant fixed before that is used; and a constant below 0.01, with which a bound could hardly fail."
+)
+
 
 def save_findings(found: Findings, path: str | Path) -> Path:
-    """Write a page; the suffix decides between `.html` and `.md`.
+    """Write a page about a study; the suffix decides between `.html` and `.md`.
 
     Parameters
     ----------
     found
-        What was measured.
+        The result of `examine`.
     path
         The file to write.
+
+    Returns
+    -------
+    Path
+        The path.
     """
     path = require_page_path(path)
     page = findings_html(found) if path.suffix == ".html" else findings_markdown(found)
     write_bytes(path, page.encode())
-    return path
-
-
-def require_page_path(path: str | Path) -> Path:
-    """Check the suffix of a page and that its folder is there, before hours are spent on it.
-
-    Parameters
-    ----------
-    path
-        Of the page to write later.
-    """
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise InputError(f"there is no folder {path.parent}; create it first")
-    if path.suffix not in (".html", ".md"):
-        raise InputError(f"a report must be an .html or .md file, got {path.name!r}")
     return path
 
 
@@ -74,25 +70,30 @@ def study_markdown(
     *,
     errata: str = "`wideproof errata`",
 ) -> str:
-    """Return the page of a study that was measured with one seed or with several (`joined`).
+    """Return the page of a study that was measured with one or several seeds.
 
     Parameters
     ----------
     kept
-        The stored study.
+        The stored study, as `joined` returns it.
     command
-        What measures it again.
+        The command that measures it again.
     rows
-        The statements; by default all.
+        The statements to list; by default all.
     errata
-        Where the misprints that change a number are decided.
+        Name of the command or page that decides the errata.
+
+    Returns
+    -------
+    str
+        The page in Markdown.
     """
     rows = statements() if rows is None else rows
     seeds, found = kept["seeds"], kept["statements"]
     lines = ["# Statements", "", words.by_seed(kept), ""]
     lines += [f"Study `{kept['study']}`. Made by `{command}`.", ""]
     if any(row.erratum for row in rows):
-        lines += [f"A misprint stands beside what a statement says; {errata} decides those that change a number.", ""]
+        lines += [f"Notes on the printed text stand beside what a statement says; {errata} decides most of them.", ""]
     counts = [[found[row.name]["by_seed"][k] for row in rows] for k in range(len(seeds))]
     lines += _table("seed, hold, fail, undecided, seconds", [
         (str(seed), *(str(outcomes.count(o)) for o in Answer), f"{seconds:.0f}")
@@ -101,58 +102,103 @@ def study_markdown(
     keys = list(dict.fromkeys(row.paper for row in rows))
     head = "paper, statements, checkable, measured" + "".join(f", hold{_with(seed, seeds)}" for seed in seeds)
     lines += _table(head, [_counts(key, rows, found) for key in keys])
+    lines += [totals(found[row.name] for row in rows), ROOM, ""]
     lines += ["## What does not hold, and why", "", *_open(rows, kept)]
     for key in keys:
         table = [
-            (f"`{row.id}`", row.check, _said(found[row.name]), _titled(row), found[row.name]["numbers"])
+            (f"`{row.id}`", row.check, _said(row, found[row.name]), _titled(row), found[row.name]["numbers"],
+             room(found[row.name]))
             for row in rows
             if row.paper == key
-        ]
-        head = f"statement, check, outcome, what it says, measured{_with(seeds[0], seeds)}"
+        ]  # fmt: skip
+        head = f"statement, check, outcome, what it says, measured{_with(seeds[0], seeds)}, room"
         lines += [f"## {paper(key)}", "", *_table(head, table)]
         lines += [f"Nothing to compute by itself: {', '.join(f'`{row.id}`' for row in words.missing(key))}.", ""]
     return "\n".join(lines)
 
 
 def errata_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the misprints, what is right, and the measurements that decide, one section a paper.
+    """Return a page of errata: the printed words, the correct form, and the measurements that decide, paper by paper.
 
     Parameters
     ----------
     rows
-        What `errata` returned.
+        Entries, as `erratum_summary` returns them.
+
+    Returns
+    -------
+    str
+        The page in Markdown.
     """
     lines = [
         "# Errata",
         "",
-        "Misprints and gaps that change a number. Each is decided by computing both forms, on drawn",
+        "Places where the text of a paper and a computation, or two places of a text, do not agree. Each entry quotes",
+        "the printed words and is decided by computing both forms, on drawn networks or from the inequalities of the",
+        "paper's own proof. The conclusions that the papers draw about training are not in question.",
+        "Made by `wideproof errata --report docs/theory/errata.md`.",
+        "",
+        *_table("kind, what it says", [(str(fault), fault.meaning) for fault in Fault]),
     ]
-    lines += ["networks or from the inequality of the paper's own proof."]
-    lines += ["Made by `wideproof errata --report docs/theory/errata.md`.", ""]
-    for key in dict.fromkeys(row["paper"] for row in rows):
-        lines += [f"## {paper(key)}", ""]
+    keys = list(dict.fromkeys(row["paper"] for row in rows))
+    table = [(paper(key), counted(Fault(row["fault"]) for row in rows if row["paper"] == key)) for key in keys]
+    lines += [*_table("paper, entries", table), f"Together: {counted(Fault(row['fault']) for row in rows)}.", ""]
+    for key in keys:
+        lines += [f"## {paper(key)}", "", f"The text that was read is {TEXTS[key]}.", ""]
         for row in rows:
             if row["paper"] == key:
                 lines += [f"### {row['where']}", ""]
+                lines += [f"- {row['fault'].capitalize()}. {row['place']}: {_verbatim(row['quotation'])}"]
                 lines += [f"- Printed: {row['printed']}. Measured: {row['printed_measured']}."]
-                lines += [f"- Right: {row['right']}. Measured: {row['right_measured']}.", ""]
+                lines += [f"- Right: {row['right']}. Measured: {row['right_measured']}."]
+                lines += [f"- Measured under: {row['under']}.", ""]
     return "\n".join(lines)
+
+
+def _verbatim(text: str) -> str:
+    """Return text as code: more backticks around it than there are in it.
+
+    >>> _verbatim("rΩ ` n")
+    '`` rΩ ` n ``'
+    """
+    runs = re.findall(r"`+", text)
+    fence = "`" * (1 + max(map(len, runs), default=0))
+    return f"{fence} {text} {fence}" if runs else f"`{text}`"
 
 
 def _with(seed: int, seeds: Sequence[int]) -> str:
     return f" with seed {seed}" if len(seeds) > 1 else ""
 
 
-def _said(found: Mapping[str, Any]) -> str:
+def _said(row: Statement, found: Mapping[str, Any]) -> str:
     """Return the outcome, or all of them where it depends on the seed."""
-    outcomes = found["by_seed"]
+    outcomes = [outcome_word(row, outcome) for outcome in found["by_seed"]]
     return outcomes[0] if len(set(outcomes)) == 1 else ", ".join(outcomes)
 
 
+def outcome_word(row: Statement, outcome: str) -> str:
+    """Return the word for an outcome: a conjecture does not fail, there is evidence against it.
+
+    Parameters
+    ----------
+    row
+        The statement.
+    outcome
+        The outcome.
+
+    Returns
+    -------
+    str
+        The word.
+    """
+    against = "evidence against"
+    return against if outcome == Answer.FAILS and row.why.startswith(against) else outcome
+
+
 def _titled(row: Statement) -> str:
-    """Return what a statement says, and its misprint."""
-    misprint = row.erratum.replace("*", "\\*")
-    return f"{row.title} (*misprint*: {misprint})" if misprint else row.title
+    """Return what a statement says, and what is noted on its text."""
+    noted = row.erratum.replace("*", "\\*")
+    return f"{row.title} (*on the text*: {noted})" if noted else row.title
 
 
 def _open(rows: Sequence[Statement], kept: Mapping[str, Any]) -> list[str]:
@@ -167,7 +213,7 @@ def _open(rows: Sequence[Statement], kept: Mapping[str, Any]) -> list[str]:
             if outcome != Answer.HOLDS:
                 found = one if outcome == one["outcome"] else one["others"][which[0]]
                 why = words.reason(row, found.get("note", ""))
-                lines.append((f"`{row.name}`", outcome, ", ".join(which), why, found["numbers"]))
+                lines.append((f"`{row.name}`", outcome_word(row, outcome), ", ".join(which), why, found["numbers"]))
     return _table("statement, outcome, seeds, why, measured", lines)
 
 

@@ -1,4 +1,4 @@
-"""What `wideproof check` and `errata` print: statements, each result as it comes, what does not hold, misprints."""
+"""What `wideproof check` and `errata` print: statements, each result as it comes, what does not hold, errata."""
 
 from __future__ import annotations
 
@@ -23,14 +23,19 @@ LABEL = 10  # columns in front of what is said
 
 
 def statements_view(chosen: Sequence[Statement], *, lines: bool = False) -> RenderableType:
-    """Return a list of statements: what each says stands beside its name, or under itself where that is too long.
+    """Return a list of statements: each with its title beside its name, or below it if the line gets too long.
 
     Parameters
     ----------
     chosen
-        What `statements` returned, or a part of it.
+        The result of `statements`, or a part of it.
     lines
-        One line for each, however long, for files and other programs.
+        Print one line for each statement, however long, for files and other programs.
+
+    Returns
+    -------
+    RenderableType
+        A table or lines of text.
     """
     from rich.table import Table
     from rich.text import Text
@@ -47,16 +52,21 @@ def statements_view(chosen: Sequence[Statement], *, lines: bool = False) -> Rend
 
 
 def measured_view(one: Measured, of: int = 1, *, lines: bool = False) -> RenderableType:
-    """Return the outcome of a statement and what was compared; where it is one of a few, all that there is about it.
+    """Return the outcome of a statement and what was compared; for one of a few statements, all details.
 
     Parameters
     ----------
     one
-        A statement that was measured.
+        A measured statement.
     of
-        How many are measured.
+        Number of statements that are measured.
     lines
-        No line is broken, for files and other programs.
+        Break no line, for files and other programs.
+
+    Returns
+    -------
+    RenderableType
+        Lines of text.
     """
     return _whole(one, lines) if of <= FEW else _short(one, lines)
 
@@ -75,7 +85,7 @@ def _short(one: Measured, lines: bool) -> RenderableType:
 
 
 def _whole(one: Measured, lines: bool) -> RenderableType:
-    """Return formula, misprints, every comparison, what is supposed and what was chosen."""
+    """Return formula, notes on the text, every comparison, what is supposed and what was chosen."""
     from rich.table import Table
     from rich.text import Text
 
@@ -98,7 +108,7 @@ def _about(one: Measured) -> list[tuple[str | Text, list[str]]]:
     more = check.note if all(check.note not in leaf.note for leaf in check.leaves()) else ""
     rows: list[tuple[str | Text, list[str]]] = [
         ("says", [statement.title, *statement.formula.splitlines()]),
-        ("misprint", words.misprinted(statement)),
+        ("text", words.misprinted(statement)),
         ("measured", [f"{leaf.outcome}: {words.compared(leaf)}" for leaf in check.leaves()]),
         ("note", [text for text in (why, more) if text]),
         ("supposed", [words.supposed(part) for part in check.hypotheses]),
@@ -115,14 +125,19 @@ def _outcome(one: Measured) -> Text:
 
 
 def findings_view(found: Findings) -> Group:
-    """Return a study for a terminal: outcomes by role and paper, what does not hold and why, and the sum of it.
+    """Return a study for a terminal: outcomes by role and paper, what does not hold and why, and the total.
 
-    Of a few statements only the sum is left to say: `measured_view` has said the rest.
+    For a few statements only the total is shown, because `measured_view` has printed the rest.
 
     Parameters
     ----------
     found
-        What `examine` returned.
+        The result of `examine`.
+
+    Returns
+    -------
+    Group
+        Tables and text.
     """
     from rich.console import Group
     from rich.table import Table
@@ -140,7 +155,9 @@ def findings_view(found: Findings) -> Group:
     lines = [Text(f"\n{_open(one)}") for one in found.open]
     marked = sum(bool(one.statement.erratum) for one in found.measured)
     if marked:
-        ending.append(f" Misprints are noted at {marked} of the statements: `wideproof check` of one shows them.")
+        ending.append(
+            f" Something is noted on the text of {marked} of the statements: `wideproof check` of one shows it."
+        )
     return Group(table, *lines, Text(f"\n{words.headline(found)}", style="bold"), ending)
 
 
@@ -150,37 +167,52 @@ def _open(one: Measured) -> str:
 
 
 def erratum_summary(entry: Erratum, printed: Check, right: Check, *, decided: bool) -> dict[str, Any]:
-    """Return a misprint and the measurements that decide as plain values, for JSON and for pages.
+    """Return an entry and the measurements that decide as plain values, for JSON and for pages.
 
     Parameters
     ----------
     entry
-        One of `errata`.
-    printed, right
-        What is printed and what is right, measured.
+        One entry of `errata`.
+    printed
+        The measurement of the printed form.
+    right
+        The measurement of the corrected form.
     decided
-        Whether the printed form fails and the right one holds.
+        Whether the printed form fails and the corrected one holds.
+
+    Returns
+    -------
+    dict[str, Any]
+        The values by name.
     """
     return {
         "key": entry.key, "paper": entry.paper, "where": entry.where, "printed": entry.printed, "right": entry.right,
+        "fault": str(entry.fault), "place": entry.place, "quotation": entry.quotation, "under": entry.under,
         "decided": decided, "printed_measured": str(printed), "right_measured": str(right),
     }  # fmt: skip
 
 
 def erratum_view(row: Mapping[str, Any]) -> Group:
-    """Return a misprint for a terminal: what is printed, what is right, and both as measured.
+    """Return an entry for a terminal: its kind, the printed words, the corrected form, and both measurements.
 
     Parameters
     ----------
     row
-        Of `erratum_summary`.
+        The result of `erratum_summary`.
+
+    Returns
+    -------
+    Group
+        Lines of text.
     """
     from rich.console import Group
     from rich.markup import escape
 
     said = {key: escape(str(value)) for key, value in row.items()}
     return Group(
-        f"[bold]{escape(PAPERS[row['paper']])}, {said['where']}[/]",
+        f"[bold]{escape(PAPERS[row['paper']])}, {said['where']}[/]: {said['fault']}",
+        f"  text     {said['quotation']}\n           [dim]{said['place']}[/]",
         f"  printed  {said['printed']}\n           [dim]{said['printed_measured']}[/]",
-        f"  right    {said['right']}\n           [dim]{said['right_measured']}[/]\n",
+        f"  right    {said['right']}\n           [dim]{said['right_measured']}[/]",
+        f"  under    {said['under']}\n",
     )

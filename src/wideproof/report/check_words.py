@@ -111,7 +111,7 @@ def spoken(statement: Statement) -> str:
 
 
 def misprints(statement: Statement) -> list[str]:
-    """Return what is misprinted in a statement and in its clauses.
+    """Return what is noted on the text of a statement and of its clauses: misprints, gaps, ambiguities.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def misprints(statement: Statement) -> list[str]:
 
 
 def misprinted(statement: Statement) -> list[str]:
-    """Return the misprints, what is measured, and the command that measures both forms; nothing without a misprint."""
+    """Return the notes on the text, what is measured, and the command that measures both forms; or nothing."""
     said = misprints(statement)
     if not said:
         return []

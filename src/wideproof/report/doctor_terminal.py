@@ -16,7 +16,12 @@ def doctor_view(found: Examination) -> Group:
     Parameters
     ----------
     found
-        What `wideproof.doctor.examine` returned.
+        The result of `wideproof.doctor.examine`.
+
+    Returns
+    -------
+    Group
+        The tables.
     """
     from rich.console import Group
     from rich.markup import escape

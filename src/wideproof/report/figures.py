@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wideproof.errors import InputError
-from wideproof.networks import NETWORKS
 from wideproof.report.proof_words import RAISED
 from wideproof.storage import write_bytes
 from wideproof.training import Run
@@ -21,22 +20,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from wideproof.kernels import Prediction, Spectrum
-    from wideproof.planning import GramStudy, Plan
+    from wideproof.planning import GramStudy
 
 _INK, _SECOND = "#1f4e79", "#b5541c"
-# Told apart by colour-blind readers too (Okabe and Ito), dark enough for thin lines.
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a0468c", "#8a6d00", "#3a3a3a", "#56b4e9", "#e07ab0")
-_RAW = "as loaded"
-_STYLES = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"))
 
 
 def loss_figure(run: Run) -> Figure:
-    """Draw the loss, and the training error where there is one, against the step.
+    """Draw the loss, and the training error if there is one, against the step.
 
     Parameters
     ----------
     run
-        A training run.
+        The training run.
+
+    Returns
+    -------
+    Figure
+        The figure.
     """
     from matplotlib.figure import Figure
 
@@ -72,18 +72,25 @@ def spectrum_figure(
     target_loss: float | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw the eigenvalues from the largest down with their radius, and beside them the predicted loss.
+    """Draw the eigenvalues in descending order with their radius, and beside them the predicted loss.
 
     Parameters
     ----------
+    spectrum
+        A spectrum with all eigenvalues.
     layers
         Spectra of the parts of single weights, drawn as thin lines.
     course
-        The prediction whose loss is drawn, up to `target_loss` if it is reached.
-    spectrum
-        With all eigenvalues.
+        The prediction whose loss is drawn.
+    target_loss
+        Draw the loss down to this value, if it is reached.
     title
-        Above the figure.
+        Title of the figure.
+
+    Returns
+    -------
+    Figure
+        The figure.
     """
     from matplotlib.figure import Figure
 
@@ -100,12 +107,17 @@ def spectrum_figure(
 
 
 def gram_figure(found: GramStudy) -> Figure:
-    """Draw the spectrum of a Gram matrix that was studied, its parts, and the loss that it predicts.
+    """Draw the spectrum of a Gram matrix, the spectra of its parts, and the predicted loss.
 
     Parameters
     ----------
     found
-        With all eigenvalues.
+        A study with all eigenvalues.
+
+    Returns
+    -------
+    Figure
+        The figure.
     """
     return spectrum_figure(
         found.spectrum,
@@ -114,70 +126,6 @@ def gram_figure(found: GramStudy) -> Figure:
         target_loss=found.settings.target_loss,
         title=f"{found.data.name}, n = {found.data.n}: {found.network.name}, {found.where}",
     )
-
-
-def condition_figure(plan: Plan) -> Figure:
-    """Draw the condition number against the depth: a panel a network, a colour an activation, a style a preparation.
-
-    Undecided candidates have no condition number and are counted below the panels.
-
-    Parameters
-    ----------
-    plan
-        What `wp.plan` returned.
-    """
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-    rows = [row for row in plan.rows if row.condition is not None]
-    if not rows:
-        raise InputError(
-            "no condition number is known, so there is nothing to draw: see what the plan says about equal examples"
-        )
-    names = [name for name in NETWORKS if any(row.candidate.network == name for row in plan.rows)]
-    activations = sorted({row.candidate.activation or "relu" for row in rows})
-    before = sorted({_before(row.candidate.preparation) for row in rows}, key=lambda steps: (steps != _RAW, steps))
-    colour = {name: _COLOURS[k % len(_COLOURS)] for k, name in enumerate(activations)}
-    style = {steps: _STYLES[k % len(_STYLES)] for k, steps in enumerate(before)}
-    figure = Figure(figsize=(2.2 + 2.6 * len(names), 4.4), layout="constrained")
-    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    for axes, name in zip(panels, names, strict=True):
-        here = [row for row in rows if row.candidate.network == name]
-        for key in dict.fromkeys((row.candidate.activation or "relu", row.candidate.preparation) for row in here):
-            line = sorted(
-                (row.candidate.depth, row.condition.value)
-                for row in here
-                if row.condition and (row.candidate.activation or "relu", row.candidate.preparation) == key
-            )
-            dash, marker = style[_before(key[1])]
-            axes.plot(*zip(*line, strict=True), color=colour[key[0]], ls=dash, marker=marker, ms=4, lw=1.4)
-        axes.set_yscale("log")
-        axes.set_xticks(sorted({row.candidate.depth for row in plan.rows if row.candidate.network == name}))
-        axes.margins(x=0.08)
-        axes.set_title(name, fontsize=10)
-        axes.set_xlabel("depth")
-        axes.grid(alpha=0.25, which="major")
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("condition number at infinite width")
-    keys = [Line2D([], [], ls="", label="activation")]
-    keys += [Line2D([], [], color=colour[name], lw=2.5, label=name) for name in activations]
-    keys += [Line2D([], [], ls="", label=""), Line2D([], [], ls="", label="preparation")]
-    keys += [Line2D([], [], color="#555", ls=d, marker=m, ms=4, label=steps) for steps, (d, m) in style.items()]
-    figure.legend(handles=keys, loc="outside right center", frameon=False, fontsize=9, handlelength=2.6)
-    missing = len(plan.rows) - len(rows)
-    told = f"; {missing} undecided, not drawn" if missing else ""
-    figure.suptitle(f"{plan.data.name}, n = {plan.data.n}{told}", fontsize=10, x=0.01, ha="left")
-    return figure
-
-
-def _before(preparation: str) -> str:
-    """Return a preparation without the step that only the network's paper decides.
-
-    >>> _before("whiten,unit"), _before("whiten,constant(0.5)"), _before("pad")
-    ('whiten', 'whiten', 'as loaded')
-    """
-    steps = [step for step in preparation.split(",") if step.partition("(")[0] not in ("unit", "constant", "pad")]
-    return ",".join(steps) or _RAW
 
 
 def _draw_spectrum(axes: Axes, spectrum: Spectrum, layers: Mapping[str, Spectrum]) -> None:
@@ -265,8 +213,15 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
 
     Parameters
     ----------
+    figure
+        A matplotlib figure.
     path
-        The file to write; its suffix, `.svg` or `.png`, decides the format.
+        The file to write; the suffix, `.svg` or `.png`, decides the format.
+
+    Returns
+    -------
+    Path
+        The path.
     """
     path = Path(path)
     kind = require_figure_path(path)
@@ -277,7 +232,18 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
 
 
 def require_figure_path(path: Path) -> str:
-    """Check that a figure can be written to `path` before the work is done, and return its format."""
+    """Check that a figure can be written to a path before the work is done.
+
+    Parameters
+    ----------
+    path
+        The file to write later; its suffix must be `.svg` or `.png`.
+
+    Returns
+    -------
+    str
+        The format.
+    """
     kind = path.suffix.lower().removeprefix(".")
     if kind not in ("svg", "png"):
         raise InputError(f"figures must be written as .svg or .png, got {path.name!r}")

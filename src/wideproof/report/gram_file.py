@@ -27,15 +27,25 @@ def save_gram(
 ) -> Path:
     """Write a Gram matrix with what is known about it; nothing is left behind if that fails.
 
-    The arrays are `matrix`, `blocks/<weight>` where the parts were kept, and `eigenvalues` (ascending) where a dense
-    solver found them. `metadata` is a text in JSON: names, source, precision, device, error, and what was given here.
+    The arrays are `matrix`, `blocks/<weight>` for the parts that were kept, and `eigenvalues` (ascending) if a dense
+    solver computed them. `metadata` is a text in JSON: names, source, precision, device, error, and the argument
+    `metadata`.
 
     Parameters
     ----------
     path
-        A new `.npz` or `.zarr`.
+        The file to write: a new `.npz` or `.zarr`.
+    gram
+        The matrix.
     spectrum
-        Of the matrix; its eigenvalues are written too.
+        Its spectrum, whose eigenvalues are written too.
+    metadata
+        Further entries of the metadata.
+
+    Returns
+    -------
+    Path
+        The path.
 
     Examples
     --------
@@ -64,14 +74,19 @@ def save_gram(
 
 
 def save_gram_study(path: str | Path, found: GramStudy) -> Path:
-    """Write a Gram matrix that was studied, with its data, network, seed and spectrum.
+    """Write the Gram matrix of a study, with its data, network, seed and spectrum.
 
     Parameters
     ----------
     path
-        A new `.npz` or `.zarr`.
+        The file to write: a new `.npz` or `.zarr`.
     found
-        What `study_gram` returned.
+        The result of `study_gram`.
+
+    Returns
+    -------
+    Path
+        The path.
     """
     described = gram_summary(found)
     about = {key: described[key] for key in ("data", "network", "infinite", "seed", "spectrum")}
@@ -79,7 +94,13 @@ def save_gram_study(path: str | Path, found: GramStudy) -> Path:
 
 
 def require_gram_path(path: Path) -> None:
-    """Check that a Gram matrix can be written to `path` before the work is done."""
+    """Check that a Gram matrix can be written to a path before the work is done.
+
+    Parameters
+    ----------
+    path
+        The file to write later: a new `.npz` or `.zarr`.
+    """
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
         raise InputError(f"Gram matrices must be written as .npz or .zarr, got {path.name!r}")

@@ -25,11 +25,11 @@ def show_gram(console: Console, found: GramStudy, quiet: bool) -> None:
     Parameters
     ----------
     console
-        Where to.
+        The console to print to.
     found
-        What was computed.
+        The study to print.
     quiet
-        The verdict alone.
+        Print the verdict alone.
     """
     from rich.markup import escape
 
@@ -52,12 +52,17 @@ def show_gram(console: Console, found: GramStudy, quiet: bool) -> None:
 
 
 def gram_summary(found: GramStudy) -> dict[str, Any]:
-    """Return the same for programs, as `--json` prints it.
+    """Return a study of a Gram matrix as plain values, as `--json` prints it.
 
     Parameters
     ----------
     found
-        What was computed.
+        The study.
+
+    Returns
+    -------
+    dict[str, Any]
+        The values by name.
     """
     from wideproof.networks import to_config
 

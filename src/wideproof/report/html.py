@@ -33,21 +33,33 @@ def proof_html(proof: Proof) -> str:
     Parameters
     ----------
     proof
-        What `wp.prove` returned.
+        The result of `wp.prove`.
+
+    Returns
+    -------
+    str
+        The document.
     """
     figures = draw(proof)
     return _render(proof, figures, {name: svg_text(drawn.figure, name) for name, drawn in figures.items()})
 
 
 def save_report(proof: Proof, folder: str | Path) -> Path:
-    """Write `report.html` to `folder`, and every figure as SVG and PNG under `figures`; return the report's path.
+    """Write `report.html` to a folder, and every figure as SVG and PNG to its subfolder `figures`.
 
-    The report itself is written last, so that a reader who finds it finds the figures too.
+    The page is written last, so that its figures exist whenever it does.
 
     Parameters
     ----------
     proof
-        What `wp.prove` returned.
+        The result of `wp.prove`.
+    folder
+        The folder to write to.
+
+    Returns
+    -------
+    Path
+        The path of the page.
     """
     folder = Path(folder)
     figures = draw(proof)
@@ -78,7 +90,12 @@ def proof_card(proof: Proof) -> str:
     Parameters
     ----------
     proof
-        What `wp.prove` returned.
+        The result of `wp.prove`.
+
+    Returns
+    -------
+    str
+        HTML without a head.
     """
     from markupsafe import escape
 
@@ -151,8 +168,15 @@ def svg_text(figure: Figure, name: str) -> str:
 
     Parameters
     ----------
+    figure
+        A matplotlib figure.
     name
-        Begins the identifiers in the file, so that the same figure gives the same bytes.
+        Prefix of the identifiers in the file.
+
+    Returns
+    -------
+    str
+        The SVG document.
     """
     import matplotlib
 

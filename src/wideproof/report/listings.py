@@ -22,7 +22,13 @@ _CONSTANTS = ("p", "alpha0", "alpha1", "smoothness", "rho0", "rho1", "at_zero")
 
 
 def networks_summary() -> dict[str, Any]:
-    """Return all networks and activations as plain values."""
+    """Return all networks and activations as plain values.
+
+    Returns
+    -------
+    dict[str, Any]
+        Networks and activations, with their options and constants.
+    """
     from wideproof.networks import ACTIVATIONS, NETWORKS
 
     return {
@@ -40,7 +46,13 @@ def networks_summary() -> dict[str, Any]:
 
 
 def networks_view() -> Group:
-    """Return all networks and activations as tables for a terminal."""
+    """Return all networks and activations as tables for a terminal.
+
+    Returns
+    -------
+    Group
+        The tables.
+    """
     from rich.console import Group
     from rich.table import Table
 
@@ -64,7 +76,13 @@ def networks_view() -> Group:
 
 
 def losses_summary() -> dict[str, Any]:
-    """Return all losses, their constants and the assumptions that they meet as plain values."""
+    """Return all losses, their constants and the assumptions that they meet as plain values.
+
+    Returns
+    -------
+    dict[str, Any]
+        One entry for each loss.
+    """
     from wideproof.training import LOSSES
 
     margin = {
@@ -72,11 +90,18 @@ def losses_summary() -> dict[str, Any]:
         | {"formula": loss.formula, "meets": [one for one in _ASSUMPTIONS if loss.meets(one)]}
         for loss in _margin_losses()
     }
-    return margin | {"squared": {"formula": LOSSES["squared"].formula, "smoothness": 1.0}}
+    others = {name: loss for name, loss in LOSSES.items() if name not in margin}
+    return margin | {name: {"formula": loss.formula, "smoothness": loss.smoothness} for name, loss in others.items()}
 
 
 def losses_view() -> Group:
-    """Return all losses, their constants and the assumptions that they meet as tables for a terminal."""
+    """Return all losses, their constants and the assumptions that they meet as tables for a terminal.
+
+    Returns
+    -------
+    Group
+        The tables.
+    """
     from rich.console import Group
     from rich.table import Table
 
@@ -94,7 +119,8 @@ def losses_view() -> Group:
         "\n[bold]Their constants[/], and whether they meet Assumptions 3.1, 3.2, 3.3 and 4.4 of Zou et al. 2018",
         table,
         "\npower_hinge(q) takes any q > 1, and canonical(p) any 0 < p <= 1."
-        "\nsquared is (f - y)^2 / 2, as half_sum (Du, Allen-Zhu) or mean.",
+        "\nsquared is (f - y)^2 / 2, as half_sum (Du, Allen-Zhu) or mean; cross_entropy is the softmax's, over all "
+        "classes (logistic: one class against the rest).",
     )
 
 
@@ -104,7 +130,12 @@ def data_summary(bundled: Mapping[str, str]) -> dict[str, Any]:
     Parameters
     ----------
     bundled
-        The bundled data sets by name, each in words.
+        The bundled data sets: names and descriptions.
+
+    Returns
+    -------
+    dict[str, Any]
+        Names and descriptions.
     """
     from wideproof.data import GENERATORS, PAPERS_NEED, STEPS
 
@@ -113,12 +144,17 @@ def data_summary(bundled: Mapping[str, str]) -> dict[str, Any]:
 
 
 def data_view(bundled: Mapping[str, str]) -> Group:
-    """Return the bundled data sets, the generators and the preparation steps for a terminal.
+    """Return tables of the bundled data sets, the generators and the preparation steps for a terminal.
 
     Parameters
     ----------
     bundled
-        The bundled data sets by name, each in words.
+        The bundled data sets: names and descriptions.
+
+    Returns
+    -------
+    Group
+        The tables.
     """
     from rich.console import Group
 

@@ -13,14 +13,19 @@ if TYPE_CHECKING:
 
 
 def predictions_csv(model: Predictor, rows: Any) -> str:
-    """Return a CSV with a prediction for each row; for classes also the network's outputs, as `output(yes)` for yes.
+    """Return a CSV with a prediction for each row; for classes also with the outputs, such as `output(yes)`.
 
     Parameters
     ----------
     model
         The network of a proof.
     rows
-        New rows: a path, a frame or an array.
+        New rows: a path, a DataFrame or an array.
+
+    Returns
+    -------
+    str
+        The text of the file.
     """
     outputs = model.outputs(rows)
     flat = np.asarray(outputs).reshape(len(outputs), -1)

@@ -11,30 +11,13 @@ if TYPE_CHECKING:
     from wideproof.certificates import Start
     from wideproof.proving import Proof
 
-FAR = 0.1  # of their length: weights that polishing moved farther are not called the model's own
-
 
 def headline(proof: Proof) -> str:
-    """Return the verdict in one sentence or two for everybody; what exactly is in the way stands in `obstacle`."""
-    found, n, name = proof.attempt.obstacle, proof.data.n, proof.data.name
+    """Return the verdict in two or three sentences for everybody; what exactly is in the way stands in `obstacle`."""
+    found, name = proof.attempt.obstacle, proof.data.name
     if proof.proved:
-        assert proof.attempt.descent is not None
-        share = f"{shown(100 * proof.attempt.descent.rate, 3, ROUND_FLOOR)} %"
-        weights, start = _weights(proof), proof.start
-        if start is not None:
-            return _from_start(proof, start, share)
-        if proof.groups.least > 0:
-            return f"Proved: gradient descent reaches a global minimum from {weights}. {_least(proof)}"
-        if proof.given and proof.polished_share > FAR:
-            moved = shown(100 * proof.polished_share, 2, ROUND_CEILING)
-            return (
-                f"Proved, but not near {proof.given}: polishing moved them by {moved} % of their length. From there, "
-                f"gradient descent fits all {n} rows of {name} exactly; its error shrinks by at least {share} a step."
-            )
-        return (
-            f"Proved: from {weights}, gradient descent fits all {n} rows of {name} exactly; its error shrinks by at "
-            f"least {share} a step."
-        )
+        parts = [_near(proof) if proof.polished_share else _proved(proof), _least(proof), _scale(proof)]
+        return " ".join(filter(None, parts))
     if proof.impossible:
         least = shown(proof.groups.least_loss[0], 4, ROUND_FLOOR)
         as_given = ", ".join(map(str, proof.data.preparation))
@@ -49,39 +32,82 @@ def headline(proof: Proof) -> str:
     return f"Not proved: {found}."
 
 
+def _goal_of(proof: Proof) -> str:
+    n, name = proof.data.n, proof.data.name
+    if proof.groups.least > 0:
+        return f"a global minimum on the {n} rows of {name}"
+    return f"an exact fit of all {n} rows of {name}"
+
+
+def _proved(proof: Proof) -> str:
+    """Return where gradient descent begins, how it goes on and what it converges to."""
+    descent, start, run = proof.attempt.descent, proof.start, proof.run
+    assert descent is not None
+    shrinks = f"its error shrinks by at least {shown(100 * descent.rate, 3, ROUND_FLOOR)} % a step"
+    seed = "" if run is None or proof.given else f" (seed {run.recipe.seed})"
+    size = f"with step size {shown(descent.eta if start is None else start.step_size, 3)}"
+    if start is not None and start.batches is not None:
+        sgd = f"{counted(start.steps, 'step')} of SGD in batches of {start.batches.shape[1]}"
+        return (
+            f"Proved: from its initial weights{seed}, {sgd}, then gradient descent on all rows, converge to "
+            f"{_goal_of(proof)}. The steps of SGD were followed one by one; from there {shrinks}."
+        )
+    if proof.proved_from == "initial weights":
+        began = f"Proved: from its initial weights{seed}, gradient descent {size} converges to {_goal_of(proof)}."
+        if start is None:
+            return f"{began} From the first step on, {shrinks}."
+        taken = "step was followed" if start.steps == 1 else f"{start.steps} steps were followed one by one"
+        return f"{began} Its first {taken}; from there {shrinks}."
+    steps = 0 if run is None else run.step
+    where = proof.given or f"the weights that {counted(steps, 'step')} of training left"
+    how = "with any step size up to " + shown(descent.eta, 3, ROUND_FLOOR)
+    beyond = "" if proof.given else " The training before is not part of the proof."
+    graph = proof.network.graph
+    last = " on its last layer alone" if set(graph.trained) <= {graph.read_out, graph.bias} else ""
+    return (
+        f"Proved: from {where}, gradient descent{last} {how} converges to {_goal_of(proof)}; with that step size "
+        f"{shrinks}.{beyond}"
+    )
+
+
+def _near(proof: Proof) -> str:
+    """Return what is proved where Gauss-Newton moved the weights: not that training gets there."""
+    assert proof.polished is not None
+    assert proof.attempt.descent is not None
+    exists = "Weights with the least loss exist" if proof.groups.least > 0 else f"{_goal_of(proof)} exists"
+    exists = exists[0].upper() + exists[1:]
+    moved = proof.polished.moved
+    away = moved + proof.attempt.descent.radius
+    far, share = (shown(value, 3, ROUND_CEILING) for value in (away, 100 * proof.polished_share * away / moved))
+    weights = proof.given or "the trained weights"
+    return (
+        f"{exists} at a distance of at most {far} from {weights} ({share} % of their length), found by Gauss-Newton; "
+        "gradient descent stays there and converges to it. That training gets there is not proved."
+    )
+
+
 def _least(proof: Proof) -> str:
+    if proof.groups.least <= 0:
+        return ""
     rows = counted(len(proof.groups.contradicting), "row")
     least = shown(proof.groups.least_loss[0], 4, ROUND_FLOOR)
     return (
         f"{rows} of {proof.data.n} {'has' if rows.startswith('1 ') else 'have'} an equal row with another target, so "
-        f"no function fits them all: the least loss is {least}, and it is reached."
+        f"no function fits them all: the least loss of any function is {least}, and the loss tends to it."
     )
 
 
-def _from_start(proof: Proof, start: Start, share: str) -> str:
-    """Return the verdict of a proof from the initial weights on."""
-    seed = "" if proof.run is None else f" (seed {proof.run.recipe.seed})"
-    method = f"gradient descent, started from these initial weights{seed} with step size {shown(start.step_size, 3)}"
-    if start.batches is not None:
-        size = start.batches.shape[1]
-        order = f"SGD (batches of {size}) from these initial weights{seed}"
-        method = f"{counted(start.steps, 'step')} of {order} and then gradient descent"
-    later = f"after {counted(start.steps, 'step')} its error shrinks by at least {share} a step"
-    if proof.groups.least > 0:
-        return f"Proved: {method}, reaches a global minimum; {later}. {_least(proof)}"
-    verb = "fits" if start.batches is None else "fit"
-    return f"Proved: {method}, {verb} all {proof.data.n} rows of {proof.data.name} exactly; {later}."
-
-
-def _weights(proof: Proof) -> str:
-    """Say which weights, and how far polishing moved them in units of their length."""
-    polished = proof.polished
-    moved = proof.run is not None and proof.run.step and not proof.before
-    plain = "the trained weights" if moved else "the initial weights" + ", before any training" * proof.before
-    if polished is None or not polished.steps or proof.run is None:
-        return proof.given or plain
-    share = shown(100 * proof.polished_share, 2, ROUND_CEILING)
-    return f"{proof.given or 'the trained weights'}, polished by {share} % of their length"
+def _scale(proof: Proof) -> str:
+    """Say what the outputs are multiplied by, and how little weights move then."""
+    alpha, share = getattr(proof.network, "alpha", 1.0), proof.share_moved
+    if alpha == 1 or share is None:
+        return ""
+    moved = shown(100 * share, 2, ROUND_CEILING)
+    lazy = " (lazy training)" if alpha > 1 else ""
+    return (
+        f"The network's outputs are multiplied by alpha = {shown(alpha)}{lazy}: its weights move by at most {moved} % "
+        "of their length."
+    )
 
 
 def anchor(proof: Proof) -> str:
@@ -97,6 +123,15 @@ def anchor(proof: Proof) -> str:
     parts = [f"{counted(steps, 'step')} of training"] * bool(steps)
     parts += [f"{_polishing(proof)} (polishing)"] if polished else []
     return f"the weights after {' and '.join(parts)}"
+
+
+def _found(proof: Proof) -> str:
+    """Say how the anchor came about, as far as the proof is concerned."""
+    if proof.polished_share:
+        return "That training gets there is not proved: Gauss-Newton steps went from the trained weights to them."
+    if proof.proved_from == "initial weights":
+        return "That a seed drew them is a note; the stored numbers are the fact."
+    return "How they were found does not matter to the proof, and is not part of it."
 
 
 def _polishing(proof: Proof) -> str:
@@ -118,8 +153,7 @@ def meaning(proof: Proof) -> list[tuple[str, str]]:
              f"{shown(found.eta, 3, ROUND_FLOOR)}, drives the loss on these {n} rows to {_goal(proof)}. On the way, "
              "however long it is, the weights never move farther than "
              f"{shown(found.radius, 3, ROUND_CEILING)} from where they are.{_prepared(proof)}"),
-            ("From which weights", f"From {anchor(proof)}: the “anchor”, stored in the certificate. How they were "
-             "found does not matter to the proof."),
+            ("From which weights", f"From {anchor(proof)}: the “anchor”, stored in the certificate. {_found(proof)}"),
             ("How sure it is", "It is a mathematical proof, not a measurement: an independent program recomputed every "
              "number from weights and data with rigorous bounds on all rounding, in "
              f"{verdict.precision}-bit arithmetic."),

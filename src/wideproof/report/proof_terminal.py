@@ -22,7 +22,18 @@ _MAIN = ("ρ", "s", "Λ", "R", "h", "η", "ησ²", "ε", "k", "L*")
 
 
 def proof_text(proof: Proof) -> str:
-    """Return the proof's result as text of at most 100 columns; only a long path is never broken."""
+    """Return the result of a proof as text of at most 100 columns; only a long path is never broken.
+
+    Parameters
+    ----------
+    proof
+        The result of `wp.prove`.
+
+    Returns
+    -------
+    str
+        Several lines.
+    """
     parts = [_wrapped(proof_sentences.headline(proof))]
     parts += [_wrapped(str(estimate)) for estimate in proof.estimates]
     parts += ["\n".join(_wrapped(note, "  ") for note in proof.notes)] if proof.notes else []
@@ -50,12 +61,17 @@ def proof_text(proof: Proof) -> str:
 
 
 def followed_text(found: Followed) -> str:
-    """Return what is proved of a training run, and the command that verifies it again.
+    """Return what is proved about a training run, and the command that verifies it again.
 
     Parameters
     ----------
     found
-        What `follow` returned.
+        The result of `follow`.
+
+    Returns
+    -------
+    str
+        Several lines.
     """
     said = _wrapped(str(found))
     if found.verdict is None or found.folder is None:

@@ -109,7 +109,12 @@ def paper(key: str) -> str:
     Parameters
     ----------
     key
-        Such as `du2019`.
+        The paper's key, such as `"du2019"`.
+
+    Returns
+    -------
+    str
+        Authors and year, such as `"Du et al. 2019"`.
     """
     return PAPERS.get(key, key)
 
@@ -236,9 +241,8 @@ def training(proof: Proof) -> list[tuple[str, str]]:
     if proof.given:
         return [("weights", proof.given), *_polished(proof)]
     recipe = run.recipe
-    method = "gradient descent" if recipe.batch is None else f"SGD, batches of {recipe.batch}"
     rows = [
-        ("method", f"{recipe.optimizer} {method}"),
+        ("method", recipe.method),
         ("loss", f"{recipe.loss}, {recipe.objective.reduction.replace('_', ' ')}"),
         ("steps", str(run.step) if run.status is Status.LIMIT else f"{run.step} ({run.ending})"),
         ("step size", shown(run.step_size)),

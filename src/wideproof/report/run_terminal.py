@@ -16,18 +16,23 @@ if TYPE_CHECKING:
 
 
 def run_text(run: Run, folder: Path, *, plot: Path | None = None, drawn: bool = True) -> str:
-    """Return the loss curve, how the run ended, advice, and where it is or how it is resumed.
+    """Return the loss curve of a run, how it ended, advice, and its folder or how to resume it.
 
     Parameters
     ----------
     run
-        A training run.
+        The training run.
     folder
-        Where it is saved.
+        The folder in which it is saved.
     plot
-        The file of its curve, if there is one.
+        The file of its loss figure, if there is one.
     drawn
-        Whether the curve is drawn.
+        Whether to draw the curve.
+
+    Returns
+    -------
+    str
+        Several lines.
     """
     lines = []
     if drawn and len(run.steps):
@@ -43,14 +48,19 @@ def run_text(run: Run, folder: Path, *, plot: Path | None = None, drawn: bool = 
 
 
 def run_summary(run: Run, folder: Path) -> dict[str, Any]:
-    """Return the same for programs, as `--json` prints it.
+    """Return a training run as plain values, as `--json` prints it.
 
     Parameters
     ----------
     run
-        A training run.
+        The training run.
     folder
-        Where it is saved.
+        The folder in which it is saved.
+
+    Returns
+    -------
+    dict[str, Any]
+        The values by name.
     """
     from wideproof.networks import to_config
 

@@ -31,7 +31,7 @@ class Drawn(NamedTuple):
 
 
 def sweep_figure(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
-    """Draw one figure of a study; None where nothing of it has been measured yet.
+    """Draw one figure of a study.
 
     Parameters
     ----------
@@ -39,6 +39,11 @@ def sweep_figure(results: xr.Dataset, wanted: Wanted) -> Drawn | None:
         The results of a sweep.
     wanted
         A figure of its study.
+
+    Returns
+    -------
+    Drawn | None
+        The figure; `None` if nothing of it has been measured yet.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -90,6 +95,11 @@ def _threshold(axes: Axes, curves: list[Threshold], wanted: Wanted) -> None:
         if left.size:
             said += f"; no {wanted.y} tried suffices at {', '.join(f'{v:g}' for v in left)}"
         named = f"{label(one.where)}: {said}" if one.where else said
+        printed, there = wanted.printed_at(one.where), np.flatnonzero(np.isfinite(one.needed))
+        if printed is not None and there.size:
+            line = one.needed[there[0]] * (one.x / one.x[there[0]]) ** printed
+            axes.plot(one.x, line, "--", color=COLOURS[k % len(COLOURS)], lw=1.0)
+            named += f", predicted {printed:g} (dashed)"
         axes.plot(one.x, one.needed, "o-", color=COLOURS[k % len(COLOURS)], ms=4, label=named)
         _logarithmic(axes, wanted.x, one.x)
     axes.set_ylabel(f"{wanted.y} needed")
@@ -100,7 +110,10 @@ def _tables(figure: Figure, results: xr.Dataset, wanted: Wanted) -> None:
     from matplotlib.colors import LogNorm, Normalize
 
     assert wanted.y is not None
-    tables = fraction(results, wanted.quantity, wanted.x, wanted.y)
+    tables = [
+        (where, table.dropna(wanted.y, how="all"))  # what no seed was run at is not shown
+        for where, table in fraction(results, wanted.quantity, wanted.x, wanted.y)
+    ]
     phase = wanted.kind == "phase"
     every = np.concatenate([table.values.ravel() for _, table in tables])
     positive = every[np.isfinite(every) & (every > 0)]

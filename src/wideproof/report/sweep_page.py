@@ -13,12 +13,17 @@ from wideproof.sweeps import Sweep, summary
 
 
 def save_sweep_page(done: Sweep) -> Path:
-    """Write `report.html` and every figure as SVG and PNG to the sweep's folder; return the page's path.
+    """Write `report.html` and every figure as SVG and PNG to the folder of a sweep.
 
     Parameters
     ----------
     done
         A sweep, finished or not.
+
+    Returns
+    -------
+    Path
+        The path of the page.
     """
     figures = [found for wanted in done.study.figures if (found := sweep_figure(done.results, wanted)) is not None]
     page = environment().get_template("sweep.html")

@@ -30,12 +30,17 @@ class _Ended(Protocol):
 
 
 def sweep_table(done: Sweep) -> Table | None:
-    """Return every exponent that the study's figures ask for, beside what theory has; None where there is none.
+    """Return a table of the exponents in the figures of a study, beside those of the theory.
 
     Parameters
     ----------
     done
         A sweep, finished or not.
+
+    Returns
+    -------
+    Table | None
+        The table; `None` if the study has no such figure.
     """
     from rich.table import Table
 
@@ -52,41 +57,56 @@ def sweep_table(done: Sweep) -> Table | None:
 
 
 def sweep_text(done: Sweep, page: Path) -> str:
-    """Return the first tasks that failed, and how many were done, kept and failed.
+    """Return the first failed tasks of a sweep, and how many were done, kept and failed.
 
     Parameters
     ----------
     done
         A sweep, finished or not.
     page
-        Its report.
+        The path of its report.
+
+    Returns
+    -------
+    str
+        Several lines.
     """
     ending = f"\n{_counts(done)}, {done.seconds:.1f} s; results in {done.folder}, report in {page}"
     return "\n".join([*_failures(done)[:MOST_FAILED], ending])
 
 
 def part_text(done: _Ended, part: str, name: str) -> str:
-    """Return all tasks of a part that failed, and how many were done, kept and failed.
+    """Return the failed tasks of one part of a sweep, and how many were done, kept and failed.
 
     Parameters
     ----------
     done
-        What `sweep_part` returned.
+        The result of `sweep_part`.
     part
-        Which one, as in `3/10`.
+        The number of the part and of all parts, as in `"3/10"`.
     name
-        Of the study.
+        Name of the study.
+
+    Returns
+    -------
+    str
+        Several lines.
     """
     return "\n".join([*_failures(done), f"part {part} of {name}: {_counts(done)}, {done.seconds:.1f} s"])
 
 
 def sweep_summary(done: Sweep) -> dict[str, Any]:
-    """Return the same for programs, as `--json` prints it.
+    """Return a sweep as plain values, as `--json` prints it.
 
     Parameters
     ----------
     done
         A sweep, finished or not.
+
+    Returns
+    -------
+    dict[str, Any]
+        The values by name.
     """
     exponents = [
         {
@@ -98,35 +118,45 @@ def sweep_summary(done: Sweep) -> dict[str, Any]:
         for wanted, one in _exponents(done)
     ]  # fmt: skip
     return {
-        "study": done.study.name, "folder": str(done.folder), "tasks": done.study.count, "kept": done.kept,
+        "study": done.study.name, "folder": str(done.folder), "tasks": done.count, "kept": done.kept,
         "done": done.done, "failed": [one.error for one in done.failed], "seconds": done.seconds,
         "exponents": exponents,
     }  # fmt: skip
 
 
 def part_summary(done: _Ended, part: str) -> dict[str, Any]:
-    """Return what `--json` prints of a part.
+    """Return the result of one part of a sweep as plain values, as `--json` prints it.
 
     Parameters
     ----------
     done
-        What `sweep_part` returned.
+        The result of `sweep_part`.
     part
-        Which one, as in `3/10`.
+        The number of the part and of all parts, as in `"3/10"`.
+
+    Returns
+    -------
+    dict[str, Any]
+        The values by name.
     """
     failed = [one.error for one in done.failed]
     return {"part": part, "kept": done.kept, "done": done.done, "failed": failed, "seconds": done.seconds}
 
 
 def too_many(study: Study, each: float) -> str:
-    """Return why a study is not run without being asked twice.
+    """Return why a study is not run without a confirmation.
 
     Parameters
     ----------
     study
-        With very many tasks.
+        A study with very many tasks.
     each
-        Seconds that one of them takes.
+        Seconds that one task takes.
+
+    Returns
+    -------
+    str
+        A sentence.
     """
     return (
         f"{study.name} has {study.count:,} tasks; the first takes {each:.2g} s, so all would take "

@@ -22,8 +22,26 @@ def curve(
     width: int = 64,
     height: int = 12,
 ) -> str:
-    """Return positive `values` against `steps` as lines of text; values that are not positive are left out.
+    """Plot positive values against steps as lines of text; other values are left out.
 
+    Parameters
+    ----------
+    steps
+        The steps, in ascending order.
+    values
+        One value for each step.
+    width
+        Number of columns of the plot.
+    height
+        Number of lines of the plot.
+
+    Returns
+    -------
+    str
+        The lines.
+
+    Examples
+    --------
     >>> print(curve([0, 1, 2, 3], [1, 0.1, 0.01, 0.001], width=8, height=3))
         1 ┤⠑⠢⡀
           │  ⠈⠑⢄⡀

@@ -39,8 +39,9 @@ class Lane {
 }
 
 export class Bench {
-  constructor({ send, files = false, state = "", remember = () => {} }) {
-    Object.assign(this, { send, files, remember, settings: read(state), lanes: [new Lane(), new Lane()], running: false, pace: 60, tab: "", known: null, data: null, tool: "move", chosen: -1, marked: [], station: -1, points: 0 });
+  // `alone`: nobody answers but a worker of the page, which has no proofs and only networks of its own (alone.js).
+  constructor({ send, files = false, alone = false, tour = stations, state = "", remember = () => {} }) {
+    Object.assign(this, { send, files, alone, tour, remember, settings: read(state), lanes: [new Lane(), new Lane()], running: false, pace: 60, tab: "", known: null, data: null, tool: "move", chosen: -1, marked: [], station: -1, points: 0 });
     this.element = h("div", { class: "bench-room" });
     this.dirty = new Set();
     this.configure = later(200, () => this.ask());
@@ -154,7 +155,7 @@ export class Bench {
   visit(k) {
     this.station = k;
     this.tell("");
-    const { settings, pace } = stations[k];
+    const { settings, pace } = this.tour[k];
     this.settings = complete(settings);
     this.pace = pace;
     this.running = this.restart = false;
@@ -251,7 +252,7 @@ export class Bench {
     p.about = h("section", { class: "card half about", "aria-label": "Data" }, h("header", {}, h("h2", {}, "The examples")), p.aboutText = h("div", { class: "small" }));
     p.gram = h("section", { class: "card gram-card", "aria-label": "Gram matrix" }, h("header", {}, h("h2", {}, "Gram matrix"), h("span", { class: "note" }, "how alike examples are")), p.grams = h("div", { class: "canvases" }));
     p.panels = h("div", { class: "panels" }, p.meters, p.earlier, loss, p.function, p.about, p.gram,
-      card("spectrum", "Eigenvalues", "of the Gram matrix"), card("ratio", "Proof ratio h", "below ½ it is a theorem"),
+      card("spectrum", "Eigenvalues", "of the Gram matrix"), card("ratio", "Proof ratio h", this.alone ? "below ½ a theorem applies, up to rounding" : "below ½ it is a theorem"),
       card("moved", "Distance moved", "in lengths of the first weights", ""), card("flipped", "Signs flipped", "share of units and examples", ""), card("top", "Step size × λmax", "unstable above 2", ""));
     this.element.append(p.tour, p.error, p.note, h("div", { class: "bench" }, p.controls, h("div", {}, transport, p.panels)));
     this.curves = {};
@@ -279,7 +280,7 @@ export class Bench {
     };
     const line = (colour, text, kind = "") => h("span", {}, h("i", { class: kind, style: `color: var(${colour})` }), text);
     const name = (k) => (this.count > 1 ? (k ? "second " : "first ") : "");
-    this.parts.lossKey.replaceChildren(...lanes.flatMap((colour, k) => [line(colour, `${name(k)}measured`), line(colour, "predicted at the start", "dash")]), line("--twin", "infinitely wide", "dots"));
+    this.parts.lossKey.replaceChildren(...lanes.flatMap((colour, k) => [line(colour, `${name(k)}measured`), line(colour, "predicted at the start", "dash")]), this.alone ? "" : line("--twin", "infinitely wide", "dots"));
     this.parts.spectrumKey.replaceChildren(...lanes.map((colour, k) => line(colour, `${name(k)}now`)), line("--twin", "at the start", "dash"));
     this.parts.ratioKey.replaceChildren(line("--proven", "½", "dash"));
     this.parts.topKey.replaceChildren(line("--never", "2: the edge of stability", "dash"));
@@ -304,7 +305,7 @@ export class Bench {
   fill() { this.controls(); }
   controls() {
     if (!this.known) return;
-    const { data, networks } = this.settings, p = this.parts, known = this.known;
+    const { data, networks } = this.settings, p = this.parts, known = this.known, most = known.most ?? { width: 4096, depth: 10, n: 500 };
     p.second.textContent = this.count > 1 ? "Remove the second network" : "Compare with a second network";
     p.pace.value = String(this.pace);
     if (this.curves.loss.options.series.length !== 3 * this.count) this.makeCurves();
@@ -321,37 +322,39 @@ export class Bench {
 
     const sources = h("select", { "aria-label": "Data", onchange: (event) => { this.leaveTour(); const [kind, name] = event.target.value.split("|"); const usual = { bundled: { n: name === "digits" ? 200 : 100, classes: name === "digits" ? "0,1" : "" }, generator: { n: 40 }, points: { n: known.lines.includes(name) ? 12 : 40 } }[kind]; this.settings.data = { ...defaults.data, kind, name: kind === "generator" ? known.generators[name] : name, ...usual }; this.suitData(); this.controls(); this.ask(); } },
       h("optgroup", { label: "Points to drag" }, ...known.points.map((name) => option(`points|${name}`, name))),
-      h("optgroup", { label: "Bundled" }, ...known.bundled.map((name) => option(`bundled|${name}`, name))),
-      h("optgroup", { label: "Generators" }, ...Object.keys(known.generators).map((name) => option(`generator|${name}`, name))),
+      this.alone ? null : h("optgroup", { label: "Bundled" }, ...known.bundled.map((name) => option(`bundled|${name}`, name))),
+      this.alone ? null : h("optgroup", { label: "Generators" }, ...Object.keys(known.generators).map((name) => option(`generator|${name}`, name))),
       data.kind === "file" ? h("optgroup", { label: "Your table" }, option(`file|${data.name}`, this.table?.name ?? "table")) : null);
     sources.value = data.kind === "generator" ? `generator|${data.name.split(":")[0]}` : `${data.kind}|${data.name}`;
     const given = data.kind === "given" ? known.given : null;
     const rows = [given ? row("given", h("b", { class: "given" }, given.name)) : row("source", sources)];
     if (data.kind === "generator") rows.push(row("parameters", text("data", "name", "sphere:n=20,d=10,separation=0.5")));
-    else rows.push(row("examples", number("data", "n", 2, given ? Math.min(given.n, 5000) : data.kind === "points" ? 500 : 5000), given ? { title: `of ${given.n.toLocaleString("en")}` } : {}));
+    else rows.push(row("examples", number("data", "n", 2, given ? Math.min(given.n, 5000) : data.kind === "points" ? most.n : 5000), given ? { title: `of ${given.n.toLocaleString("en")}` } : {}));
     if (data.kind === "points") rows.push(row("noise", slider("data", "noise", [0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5], (v) => String(v))), row("draw", number("data", "seed", 0, 9999)));
     if (data.kind === "file") rows.push(row("predict", choice("data", "target", this.table?.columns ?? [data.target])));
     if (["bundled", "file"].includes(data.kind)) rows.push(row("classes", text("data", "classes", "all, or as in 0,1")));
-    rows.push(row("preparation", text("data", "prepare", "auto")));
+    if (!this.alone) rows.push(row("preparation", text("data", "prepare", "auto")));
     const drop = this.files ? h("label", { class: "drop" }, "Drop a CSV here, or ", h("u", {}, "choose one"), h("input", { type: "file", accept: ".csv,.tsv,.txt", hidden: true, onchange: (event) => event.target.files[0] && this.upload(event.target.files[0]) })) : null;
     drop?.setAttribute("tabindex", "0");
     drop?.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); drop.querySelector("input").click(); } });
     const choose = h("button", { type: "button", onclick: () => this.send({ do: "choose", settings: { data, networks } }) }, "Choose a network for me");
-    const dataCard = h("fieldset", { class: "card" }, h("legend", {}, "Data"), ...rows, drop, choose);
+    const dataCard = h("fieldset", { class: "card" }, h("legend", {}, "Data"), ...rows, drop, this.alone ? null : choose);
 
-    const widths = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096], depths = [1, 2, 3, 4, 5, 6, 8, 10], scales = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30];
+    const widths = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096].filter((v) => v <= most.width), depths = [1, 2, 3, 4, 5, 6, 8, 10].filter((v) => v <= most.depth), scales = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30];
     const steps = [0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99, 1, 1.01, 1.03, 1.06, 1.1, 1.2, 1.5, 2];
     const cards = networks.map((network, i) => {
       const kind = known.networks[network.name] ?? { options: [], groups: [] };
       const rows = [
-        row("network", choice("network", "name", Object.keys(known.networks), i)),
+        this.alone ? null : row("network", choice("network", "name", Object.keys(known.networks), i)),
         kind.options.includes("width") ? row("width", slider("network", "width", widths, (v) => String(v), i)) : null,
         kind.options.includes("depth") ? row("depth", slider("network", "depth", depths, (v) => String(v), i)) : null,
         kind.options.includes("activation") ? row("activation", choice("network", "activation", known.activations, i)) : null,
         kind.groups.length > 1 ? row("trained", choice("network", "trained", ["all", ...kind.groups.filter((g) => ["hidden", "output"].includes(g))], i)) : null,
         row("output scale", slider("network", "scale", scales, (v) => `× ${v}`, i)),
-        row("step size", slider("network", "step", steps, (v) => `${v} · 2/λ`, i), { title: "as a multiple of 2/λmax of the Gram matrix at the start: above 1 it is unstable" }),
-        row("batch", number("network", "batch", 0, 5000, i), { title: "examples per step; 0 takes all of them: gradient descent" }),
+        row("step size", slider("network", "step", steps, (v) => `${v} · 2/λ`, i), { title: "as a multiple of 2/λmax of the Gram matrix at the start: above 1 gradient descent is unstable" }),
+        this.alone ? null : row("batch", number("network", "batch", 0, 5000, i), { title: "examples per step; 0 takes all of them: gradient descent" }),
+        this.alone ? null : row("order", choice("network", "order", [["subsets", "random subsets"], ["epochs", "epochs"]], i), { title: "a random subset for every step, or epochs that use every example once, where there is a batch" }),
+        this.alone ? null : row("momentum", slider("network", "momentum", [0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99], (v) => (v ? String(v) : "none"), i)),
         row("seed", number("network", "seed", 0, 99999, i)),
       ];
       return h("fieldset", { class: "card" }, h("legend", {}, h("span", { class: `dot ${LANES[i]}` }), this.count > 1 ? `Network ${i + 1}` : "Network"), ...rows);
@@ -488,7 +491,7 @@ export class Bench {
       const caption = h("figcaption", {}, twin ? "infinitely wide, after as many steps" : this.count > 1 ? `network ${i + 1}` : "this network");
       return h("figure", {}, canvas, caption);
     };
-    const figures = this.settings.networks.flatMap((_, i) => (line ? [one(i, false)] : [one(i, false), ...(this.count > 1 && i === 0 ? [] : [one(i, true)])]));
+    const figures = this.settings.networks.flatMap((_, i) => (line || this.alone ? [one(i, false)] : [one(i, false), ...(this.count > 1 && i === 0 ? [] : [one(i, true)])]));
     fields.replaceChildren(...figures);
     fields.dataset.kind = `${this.count}${line}`;
   }
@@ -587,8 +590,9 @@ export class Bench {
     const shown = proof?.state === "proved" && !this.files; // a notebook has no links to files
     if (shown) made.push(h("button", { type: "button", disabled: Boolean(lane.kept), onclick: () => this.send({ do: "keep", lane: i, folder: proof.folder }) }, lane.kept ? "Kept" : "Keep it"));
     if (proof?.state === "proved" && !proof.begun && look?.pure) made.push(h("button", { type: "button", onclick: () => this.send({ do: "prove", lane: i, from_start: true }) }, lane.following?.endsWith("…") ? "Following every step…" : "Prove it from the first step"));
-    if (lane.step > 0 && proof?.state !== "proving" && proof?.state !== "proved") made.push(h("button", { type: "button", onclick: () => this.send({ do: "prove", lane: i, from_start: false }) }, "Try to prove it now"));
+    if (!this.alone && lane.step > 0 && proof?.state !== "proving" && proof?.state !== "proved") made.push(h("button", { type: "button", onclick: () => this.send({ do: "prove", lane: i, from_start: false }) }, "Try to prove it now"));
     if (shown) made.push(h("code", { class: "path", title: "certificate, report and run lie in this folder" }, lane.kept ?? proof.path));
+    if (this.alone) made.push(h("span", { class: "soft small" }, "A meter and not a proof: nothing here is proved, because rounding is not bounded. For proofs, install Wideproof: its lab has this bench."));
     actions.replaceChildren(...made);
   }
   // Whether two inputs are equal and their labels are not.
@@ -606,16 +610,16 @@ export class Bench {
     if (proof?.state === "open" || proof?.state === "failed") return [`Not proved. ${proof.obstacle || proof.text}`, "maybe"];
     if (lane.state === "diverged") return ["Diverged: the step size is too large for this network.", "no"];
     if (!look) return ["", "soft"];
-    if (look.h < 0.5 && !look.obstacle) return ["below ½: it can be certified from here on", "yes"];
+    if (look.h < 0.5 && !look.obstacle) return [this.alone ? "below ½: up to rounding, gradient descent with small enough steps reaches zero loss from here" : "below ½: it can be certified from here on", "yes"];
     if (!(look.s > 0)) return [`no proof: ${look.obstacle || "the Gram matrix is singular"}`, "maybe"];
     return [`${look.step ? "not yet" : "before training"}: it has to fall below ½`, "soft"];
   }
 
   drawTour() {
-    const k = this.station, station = stations[k];
-    const list = h("ol", {}, ...stations.map((s, i) => h("li", {}, h("button", { type: "button", title: s.title, "aria-label": `Station ${i + 1}: ${s.title}`, "aria-current": i === k ? "step" : null, onclick: () => this.visit(i) }, String(i + 1)))));
-    const text = station ? h("p", {}, h("b", {}, `${station.title}. `), station.text) : h("p", {}, h("b", {}, "Train a network, and get a proof that training reaches zero error. "), "Press Run, or let five stations show what width, lazy training, the edge of stability and a proof are.");
-    this.parts.tour.replaceChildren(list, text, !station ? h("button", { class: "main", type: "button", onclick: () => this.visit(0) }, "Start the tour") : h("button", { class: "quiet", type: "button", onclick: () => { if (k + 1 < stations.length) this.visit(k + 1); else { this.station = -1; this.drawTour(); } } }, k + 1 < stations.length ? "Next →" : "Done"));
+    const k = this.station, station = this.tour[k];
+    const list = h("ol", {}, ...this.tour.map((s, i) => h("li", {}, h("button", { type: "button", title: s.title, "aria-label": `Station ${i + 1}: ${s.title}`, "aria-current": i === k ? "step" : null, onclick: () => this.visit(i) }, String(i + 1)))));
+    const text = station ? h("p", {}, h("b", {}, `${station.title}. `), station.text) : h("p", {}, h("b", {}, this.alone ? "Train a network, and watch it become provable. " : "Train a network, and get a proof that training reaches zero error. "), `Press Run, or let ${this.alone ? "four" : "five"} stations show what width, lazy training, the edge of stability and a proof are.`);
+    this.parts.tour.replaceChildren(list, text, !station ? h("button", { class: "main", type: "button", onclick: () => this.visit(0) }, "Start the tour") : h("button", { class: "quiet", type: "button", onclick: () => { if (k + 1 < this.tour.length) this.visit(k + 1); else { this.station = -1; this.drawTour(); } } }, k + 1 < this.tour.length ? "Next →" : "Done"));
   }
 }
 

@@ -1,7 +1,7 @@
 // The state of the bench, and how it is written into the address: only what differs from the defaults.
 export const defaults = {
   data: { kind: "points", name: "circles", n: 40, noise: 0.1, seed: 0, classes: "", target: "", prepare: "auto", points: null },
-  network: { name: "fully-connected", width: 256, depth: 2, activation: "tanh", trained: "all", scale: 1, step: 0.5, batch: 0, seed: 0 },
+  network: { name: "fully-connected", width: 256, depth: 2, activation: "tanh", trained: "all", scale: 1, step: 0.5, batch: 0, order: "subsets", momentum: 0, seed: 0 },
 };
 
 export const complete = ({ data = {}, networks = [{}] } = {}) => ({
