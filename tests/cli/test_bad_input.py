@@ -93,9 +93,11 @@ def test_a_missing_file_and_a_directory(cli, tmp_path):
     refused(cli("train", "nowhere.csv"), r"there is no file nowhere\.csv", "give a path", "digits", "sphere")
     (tmp_path / "folder.csv").mkdir()
     refused(cli("train", "folder.csv"), r"folder\.csv is a directory", "name one file in it")
+    (tmp_path / "t.ods").write_text("")
+    refused(cli("train", "t.ods"), r"t\.ods ends in '\.ods'", r"save it as one of \.csv")
     (tmp_path / "t.xlsx").write_text("")
-    refused(cli("train", "t.xlsx"), r"t\.xlsx ends in '\.xlsx'", r"save it as one of \.csv")
-    assert listing(tmp_path) == {"folder.csv": None, "t.xlsx": b""}
+    refused(cli("train", "t.xlsx"), r"t\.xlsx is damaged or not an Excel workbook")
+    assert listing(tmp_path) == {"folder.csv": None, "t.ods": b"", "t.xlsx": b""}
 
 
 def test_odd_names_and_fields_stay_one_sentence(cli, tmp_path):
@@ -161,12 +163,12 @@ def test_bad_arrays(cli, tmp_path, rows):
         (("--depth", 0), ("needs depth to be a whole number of at least 1, got 0",)),
         (("--network", "transformer"), ("no network 'transformer'", "choose one of fully-connected, .*residual-relu")),
         (("--activation", "cosine"), ("no activation 'cosine'", "choose one of softplus, .*relu")),
-        (("--loss", "cross_entropy"), ("no loss 'cross_entropy'", r"choose one of squared, .*canonical\(p\)")),
+        (("--loss", "hubert"), ("no loss 'hubert'", r"choose one of squared, .*canonical\(p\)")),
         (("--loss", "power_hinge(x)"), ("power_hinge takes a number in parentheses, got 'x'",)),
         (("--loss", "canonical(2)"), (r"canonical needs 0 < p <= 1, got 2",)),
         (("--reduction", "sum"), ("--reduction must be auto, half_sum or mean, got 'sum'",)),
         (("--loss", "logistic", "--reduction", "half_sum"), ("half_sum goes with the squared loss", "use 'mean'")),
-        (("--optimizer", "lbfgs"), ("--optimizer must be plain, momentum, nesterov or adam, got 'lbfgs'",)),
+        (("--optimizer", "lbfgs"), ("--optimizer must be plain, momentum, nesterov, adam or adamw, got 'lbfgs'",)),
         (("--optimizer", "adam"), ("adam", "give a number, such as 0.001")),
         (("--prepare", "normalise"), ("'normalise' is not a preparation step", "use center, .*unit")),
         (("--prepare", "pad"), ("`pad` prepares sequences", "holds vectors", "use `unit`")),
@@ -195,7 +197,7 @@ def test_bad_arrays(cli, tmp_path, rows):
         (("--trained", "everything"), ("can train hidden, output", "got everything")),
         (("--filter-size", 3), ("fully-connected has no option filter_size", "it has .*width")),
         (("--network", "deep-relu", "--activation", "tanh"), ("deep-relu has no option activation",)),
-        (("--network", "residual", "--start", "positive"), ("residual has no option start",)),
+        (("--network", "residual", "--start", "positive"), ("start of residual must be normal, doubled or zero",)),
         (("--start", "positive"), ("needs a smooth activation that is 0 at 0", "got softplus")),
         (("--activation", "tanh", "--start", "positive(0)"), (r"positive\(A\) with a number A > 0",)),
         (("--network", "elman-rnn", "--depth", 2, "--prepare", "none"), ("elman-rnn", "sequences")),
@@ -424,7 +426,7 @@ def odd_network(path):
 
 def odd_recipe(path):
     value = read_json(path)
-    write_json(path, value | {"recipe": value["recipe"] | {"momentum": 0.5}})
+    write_json(path, value | {"recipe": value["recipe"] | {"friction": 0.5}})
 
 
 def odd_recipe_value(path):
@@ -472,7 +474,7 @@ def odd_status(path):
         ("run.json", newer, ("run was written by a newer version", "update wideproof")),
         ("run.json", odd_format, ("run", "damaged")),
         ("run.json", odd_network, ("width", "got 0")),
-        ("run.json", odd_recipe, ("a recipe has no momentum", "newer version")),
+        ("run.json", odd_recipe, ("a recipe has no friction", "newer version")),
         ("run.json", odd_recipe_value, ("precision must be", "got 'float16'")),
         ("data.safetensors", cut, (r"run/data\.safetensors is damaged",)),
         ("data.safetensors", alter_data, ("two_classes.* does not match its digest", "the file was changed")),

@@ -31,9 +31,10 @@ def files(tmp_path_factory):
 
 def test_it_proves_and_says_so(cli, files, tmp_path):
     out = tmp_path / "proof"
-    answer = cli("certify", files / "model.onnx", files / "table.csv", "--target", "label", "--out", out)
+    answer = cli("certify", files / "model.onnx", files / "table.csv", "--target", "label", "--polish", "inf",
+                 "--out", out)  # fmt: skip
     assert answer.code == 0
-    assert " ".join(answer.out.split()).startswith("Proved, but not near the weights of model.onnx: polishing")
+    assert " ".join(answer.out.split()).startswith("An exact fit of all")
     assert verify(out / "certificate").answer == "proved"
     assert (out / "report.html").exists()
     predicted = cli("predict", out, files / "table.csv")
@@ -56,6 +57,24 @@ def test_json(cli, files, tmp_path):
     found = json.loads(answer.out)
     assert found["proved"]
     assert "the targets are -1 and 1" in found["notes"]
+
+
+def test_a_head_on_features(cli, files, tmp_path):
+    """The folder's model takes features; rows of the table are refused with that."""
+    sketch, out = Sketch(3), tmp_path / "proof"
+    network = sketch.read_out(sketch.dense(sketch.dense(sketch.input, 16, "gelu"), 24, "tanh"), 1)
+    to_onnx(network, network.init(0), tmp_path / "deep.onnx")
+    answer = cli("certify", tmp_path / "deep.onnx", files / "table.csv", "--head", "W2", "--out", out)
+    assert answer.code == 0
+    said = " ".join(answer.out.split())
+    assert "the head 'W2' of deep.onnx" in said
+    assert f"SHA-256 {json.loads((out / 'features.json').read_text())['features_sha256']}" in said
+    assert verify(out / "certificate").answer == "proved"
+    refused(cli("predict", out, files / "table.csv"), "16 inputs are no columns of a table")
+    unknown = cli(
+        "certify", tmp_path / "deep.onnx", files / "table.csv", "--head", "fc", "--out", tmp_path / "q", "--quiet"
+    )
+    refused(unknown, "the model has no layer 'fc': give a node, a value or a weight, such as W1")
 
 
 @pytest.mark.parametrize(("model", "table", "said"), [

@@ -26,7 +26,9 @@ MODES = {
     "gd": ("--steps", 40000),
     "sgd": ("--batch", 16, "--steps", 12_000),
     "momentum": ("--optimizer", "momentum", "--steps", 5000),
-}
+    "epochs": ("--batch", 16, "--shuffle", "--optimizer", "nesterov", "--momentum", 0.5, "--weight-decay", 0.001,
+               "--schedule", "warmup(500) cosine", "--steps", 12_000),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,7 @@ def step(folder):
         return 0
 
 
-@pytest.mark.parametrize("mode", each(list(MODES), slow=["gd", "momentum"]))
+@pytest.mark.parametrize("mode", each(list(MODES), slow=["gd", "sgd", "momentum"]))
 def test_kill_9_and_resume(cli, tmp_path, unbroken, mode):
     process = started(tmp_path, mode, "run")
     process.kill()

@@ -1,18 +1,20 @@
 """`wideproof prove` and `verify`: from data to a verdict, its files, and going on after an interruption."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
-from wideproof.data import frames, load
+from wideproof.data import Dataset, frames, load
 from wideproof.networks import FullyConnected
 from wideproof.proving import prove
+from wideproof.proving.ranges import Ranges
 from wideproof.training import Recipe, train
 from wideproof_verify import verify
 
 SPHERE = "sphere:n=6,d=4,separation=0.5,seed=1"
-SMALL = (SPHERE, "--network", "fully-connected", "--width", 64, "--depth", 1)
+SMALL = (SPHERE, "--network", "fully-connected", "--width", 64, "--alpha", 1, "--depth", 1)
 
 
 @pytest.fixture
@@ -24,12 +26,13 @@ def no_figures(monkeypatch):
 def test_a_proof_with_all_its_files(cli, tmp_path):
     answer = cli("prove", *SMALL, "--out", "proof")
     assert answer.code == 0, answer
-    words = "Proved: gradient descent, started from these initial weights (seed 0) with step size"
+    words = "Proved: from its initial weights (seed 0), gradient descent with step size"
     assert " ".join(answer.out.split()).startswith(words)
     assert "steps from the start with rigorous bounds" in answer.err
     folder = tmp_path / "proof"
     assert {path.name for path in folder.iterdir()} == {
-        "run", "ratios.json", "choice.json", "certificate", "figures", "report.html",
+        "run", "ratios.json", "choice.json", "certificate", "limit.safetensors",
+        "ranges.safetensors", "figures", "report.html",
     }  # fmt: skip
     assert verify(folder / "certificate").answer == "proved"
     again = cli("verify", "proof/certificate")
@@ -52,6 +55,26 @@ def test_a_proof_with_all_its_files(cli, tmp_path):
     (folder / "certificate" / "certificate.json").write_text(text)
     altered = cli("verify", "proof/certificate")
     assert (altered.code, altered.out.partition(":")[0]) == (2, "malformed")
+
+
+def test_many_starts_from_the_command_line(cli, tmp_path):
+    answer = cli("prove", *SMALL, "--seeds", 2, "--out", "starts")
+    said = "2 of 2 random starts were proved to reach a global minimum: with 95 % confidence at least 22.3 % of all"
+    assert (answer.code, said in answer.out) == (0, True)
+    assert "wideproof verify starts" in answer.out
+    assert (tmp_path / "starts/report.html").exists()
+    found = json.loads(cli("prove", *SMALL, "--seeds", 2, "--out", "starts", "--json").out)
+    assert (found["proved"], found["starts"], round(found["least"], 3)) == (2, 2, 0.224)
+    verified = cli("verify", "starts", "--time", "10m")
+    assert (verified.code, said in verified.out) == (0, True)
+    assert verified.out.count(": proved: ") == 2
+    assert json.loads(cli("verify", "starts", "--json").out)["confirmed"]
+    assert cli("verify", "starts", "--time", "4GB").code == 64
+    (tmp_path / "starts/start-2/start.json").unlink()
+    unfinished = cli("verify", "starts")
+    assert (unfinished.code, "1 of 2 starts are not finished" in unfinished.out) == (1, True)
+    more = cli("prove", *SMALL, "--seeds", 3, "--out", "starts")
+    assert (more.code, "begun for 2 starts, now 3" in more.err) == (2, True)
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -85,13 +108,13 @@ def test_contradictions_are_proved_impossible_before_a_network_is_chosen(cli, tm
 
 @pytest.mark.usefixtures("no_figures")
 def test_the_least_loss_is_proved_where_labels_contradict(cli, tmp_path):
-    """Two of five rows contradict each other: the least loss is 1, it is reached, and the rows are named by line."""
+    """Two of five rows contradict each other: the loss tends to the least one, 1, and the rows are named by line."""
     (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
-    answer = cli("prove", "clash.csv", *SMALL[1:], "--out", "proof", "--quiet", "--steps", 16)
+    answer = cli("prove", "clash.csv", "--network", "fully-connected", "--width", 64, "--out", "proof", "--quiet")
     assert answer.code == 0, answer
     said = " ".join(answer.out.split())
     assert "2 rows of 5 have an equal row with another target" in said
-    assert "the least loss is 1, and it is reached" in said
+    assert "the least loss of any function is 1, and the loss tends to it" in said
     assert "equal inputs: line 2 is 1; line 3 is -1" in said
     table = (tmp_path / "proof" / "contradictions.csv").read_text().splitlines()
     assert table == ["group,line,target", "1,2,1", "1,3,-1"]
@@ -153,6 +176,14 @@ def test_no_certificate_is_malformed(cli):
     assert cli("verify", "nowhere").code == 2
 
 
+@pytest.mark.parametrize("arguments", [(), ("a", "b"), ("a", "--colour"), ("a", "--time"), ("a", "--time", "4GB")])
+def test_a_bad_command_line_is_no_malformed_certificate(cli, arguments):
+    answer = cli("verify", *arguments)
+    assert answer.code == 64, answer
+    assert not answer.out
+    assert cli("verify", "--help").code == 0
+
+
 def test_training_in_segments_ends_with_the_same_bits(tmp_path):
     """Stopping to look at the proof ratio does not change what is trained."""
     from wideproof.data import load
@@ -191,10 +222,26 @@ def test_predictions_name_their_outputs_and_tell_of_unseen_texts(cli, tmp_path, 
     assert len(answer.out.splitlines()) == 4
 
 
-def test_the_kind_of_data_decides_the_network(cli, monkeypatch):
+def test_predictions_tell_of_rows_outside_and_of_ties(cli, tmp_path):
+    (tmp_path / "old.csv").write_text("age,height,member\n1.5,10,yes\n2,20,no\n3,30,no\n")
+    (tmp_path / "new.csv").write_text("age,height\n2,15\n9,15\n0,99\n")
+    data = load(tmp_path / "old.csv", "member")
+    assert isinstance(data, Dataset)
+    run = train(FullyConnected(input_dim=2, width=8, depth=1), data, Recipe(steps=1))
+    zero = {name: np.zeros_like(weight) for name, weight in run.params.items()}
+    dataclasses.replace(run, params=zero).save(tmp_path / "proof" / "run")
+    Ranges.of(data).put(tmp_path / "proof")
+    answer = cli("predict", "proof", "new.csv")
+    assert answer.code == 0
+    outside, ties = answer.err.splitlines()
+    assert outside.startswith("2 of 3 rows lie outside the range of the training rows, in age (2) and height (1): ")
+    assert ties.startswith("3 predictions are ties: ")
+    assert [line.split(",")[0] for line in answer.out.splitlines()] == ["member", *["no or yes"] * 3]
+
+
+def test_the_kind_of_data_decides_the_network():
     """A generator has a kind of its own, so sequences get a recurrent network without being told."""
     import wideproof as wp
 
-    monkeypatch.setattr("wideproof.proving.choosing.GOOD", 0.0)  # no other family is tried, and compiled
     assert wp.choose(wp.load("sequences:n=4,length=3,features=4,separation=0.5")).network.name == "elman-rnn"
     assert wp.choose(wp.load(SPHERE)).network.name == "fully-connected"

@@ -1,7 +1,8 @@
 """The command line: parse, call one function, print its value.
 
 Exit codes answer the question that was asked: 0 yes, 1 no, 2 could not tell (bad input included); 3 says that a process
-of a shared job was lost, 4 that something unexpected happened, 130 that Ctrl-C ended it (143: SIGTERM).
+of a shared job was lost, 4 that something unexpected happened, 64 that `verify` did not understand its command line,
+130 that Ctrl-C ended it (143: SIGTERM).
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from wideproof.cli.follow import follow_command
 from wideproof.cli.gram import gram_command
 from wideproof.cli.lab import lab_command
 from wideproof.cli.listing import data_command, losses_command, networks_command
+from wideproof.cli.models import models_command
 from wideproof.cli.plan import plan_command
 from wideproof.cli.prove import predict_command, prove_command
+from wideproof.cli.rocq import rocq_command
 from wideproof.cli.stopping import INTERRUPTED, Stopped, say_nothing_is_kept
 from wideproof.cli.sweep import sweep_command
+from wideproof.cli.theorem import theorem_command
 from wideproof.cli.train import resume_command, show_command, train_command
-from wideproof.cli.verify import verify_command
+from wideproof.cli.verify import VerifyCommand, verify_command
 from wideproof.errors import InputError, JobError, MachineError
+from wideproof.progress import by_others
 
 UNEXPECTED = 4
 
@@ -41,11 +46,12 @@ app = typer.Typer(
 )
 PANELS = {
     "Prove": {"prove": prove_command, "follow": follow_command, "certify": certify_command, "verify": verify_command,
-              "predict": predict_command},
+              "rocq": rocq_command, "predict": predict_command},
     "Train and measure": {"audit": audit_command, "plan": plan_command, "gram": gram_command, "train": train_command,
                           "resume": resume_command, "show": show_command, "sweep": sweep_command, "lab": lab_command},
-    "The papers": {"check": check_command, "errata": errata_command, "cite": cite_command},
-    "What there is": {"networks": networks_command, "losses": losses_command, "data": data_command,
+    "The papers": {"theorem": theorem_command, "check": check_command, "errata": errata_command, "cite": cite_command},
+    "What there is": {"models": models_command, "networks": networks_command, "losses": losses_command,
+                      "data": data_command,
                       "doctor": doctor_command, "cache": cache_command},
 }  # fmt: skip
 
@@ -61,7 +67,8 @@ def paragraphs(text: str) -> str:
 
 for panel, commands in PANELS.items():
     for name, function in commands.items():
-        app.command(name, help=paragraphs(function.__doc__ or ""), rich_help_panel=panel)(function)
+        kind = VerifyCommand if function is verify_command else None
+        app.command(name, cls=kind, help=paragraphs(function.__doc__ or ""), rich_help_panel=panel)(function)
 
 
 @app.callback(invoke_without_command=True)
@@ -85,7 +92,8 @@ def begin(
 def main() -> None:
     """Run the command line; bad input becomes one sentence and exit code 2."""
     try:
-        app()
+        with by_others():
+            app()
     except (InputError, MachineError) as error:
         _fail(str(error))
     except JobError as error:

@@ -1,4 +1,4 @@
-"""`wideproof check`, `errata`, `cite`: the papers' statements measured, their misprints, and how to cite them."""
+"""`wideproof check`, `errata`, `cite`: the papers' statements measured, their errata, and how to cite them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def check_command(
 
     from wideproof.papers import Lab, describe, examine
     from wideproof.report import check_words as words
-    from wideproof.report import findings_view, measured_view, require_page_path, save_findings, statements_view
+    from wideproof.report import findings_view, measured_view, require_page_path, statements_view
     from wideproof.resources import cores
 
     sizes = None if widths is None else _widths(widths)
@@ -95,8 +95,11 @@ def check_command(
 
     with continuable(say_nothing_is_kept), watching(json, console=console, above=line) as progress:
         found = examine(chosen, study, seed, progress, workers or min(2, cores()), sizes)
-    for page in report or []:
-        save_findings(found, page)
+    if report:
+        from wideproof.report import save_findings  # not above: pages need certificates, and these JAX
+
+        for page in report:
+            save_findings(found, page)
     if json:
         print_json(found.to_dict())
     else:
@@ -152,14 +155,14 @@ def errata_command(
     report: Annotated[Path | None, typer.Option(help="Write the list to this .md file.")] = None,
     json: Json = False,
 ) -> None:
-    """Print the misprints that change a number: what is printed, what is right, and the measurement that decides.
+    """Print the errata: the printed words, their kind, what is right, and the measurement that decides.
 
     For a statement without such a one, print what is noted at it. Exit code 0 if every measurement decides as
     listed, 1 if one does not.
     """
     from rich.console import Console
 
-    from wideproof.papers import errata, laboratory, noted
+    from wideproof.papers import Fault, counted, errata, laboratory, noted
     from wideproof.report import errata_markdown, erratum_summary, erratum_view
     from wideproof.storage import write_bytes
 
@@ -176,7 +179,7 @@ def errata_command(
     if report is not None:
         write_bytes(report, errata_markdown(rows).encode())
     decided = sum(row["decided"] for row in rows)
-    said = f"{decided} of {len(rows)} decided by measurement"
+    said = f"{decided} of {len(rows)} decided by measurement: {counted(Fault(row['fault']) for row in rows)}"
     if wanted is not None and not rows:
         said = "\n".join(noted(wanted))
     print_json(rows) if json else console.print(said, markup=False, soft_wrap=True)

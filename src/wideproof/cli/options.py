@@ -43,14 +43,18 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A file (.csv .tsv .txt .npz .npy .parquet), a bundled name (see `wideproof data`), "
-        "or a generator such as sphere:n=50,d=10,separation=0.3.",
+        help="A file (.csv .tsv .txt, .csv.gz, .npz .npy .parquet .json .jsonl .ndjson, .xlsx .xlsm, .db .sqlite "
+        ".sqlite3; FILE.db::TABLE, FILE.xlsx::SHEET), a bundled name (see `wideproof data`), or a generator such as "
+        "sphere:n=50,d=10,separation=0.3.",
         show_default=False,
     ),
 ]
 Target = Annotated[
     str | None,
-    data_option(help="Target column: its name, or its position from 0 (default: the last); or a key of an .npz."),
+    data_option(
+        help="Target column: its name, or its position from 0 (default: the last); or a key of an .npz. Several "
+        "columns of numbers with commas between."
+    ),
 ]
 Classes = Annotated[str | None, data_option(help="Keep only these classes, as in 0,1; two become -1 and +1.")]
 Limit = Annotated[int | None, data_option(help="Keep at most this many examples, balanced across classes.")]
@@ -102,8 +106,8 @@ FilterSize = Annotated[int | None, network_option(help="Filter size of the convo
 Start = Annotated[
     str | None,
     network_option(
-        help="Initial weights of fully-connected: normal, as in the paper; doubled, which begins at 0; or positive(A), "
-        "not random (tanh or erf, one output)."
+        help="Initial weights: normal, as in the paper; doubled, which begins at 0; zero, a read-out of zeros (not "
+        "fully-connected); or positive(A), not random (fully-connected, tanh or erf, one output)."
     ),
 ]
 Trained = Annotated[str | None, network_option(help="Parts to train, as in hidden,output (default: the paper's).")]
@@ -232,6 +236,14 @@ def number_or_word(text: str) -> float | str:
     """Return a number where the text is one."""
     try:
         return float(text)
+    except ValueError:
+        return text
+
+
+def numbers_or_word(text: str | None) -> tuple[float, ...] | str | None:
+    """Return the numbers between commas where the text is such a list."""
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
     except ValueError:
         return text
 

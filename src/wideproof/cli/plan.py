@@ -1,26 +1,34 @@
-"""`wideproof plan`: which network to train on this data, before training anything."""
+"""`wideproof plan`: what `wideproof prove` would do with these data, and why, before anything is trained."""
 
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from wideproof.cli.options import (
     Classes,
+    CRes,
+    FilterSize,
     Header,
     Json,
+    KeepIds,
     Kind,
     Limit,
+    Missing,
+    ResidualScale,
     Source,
+    Start,
     Target,
     Task,
-    find_data,
+    Trained,
     kind_for,
-    one_of,
+    loading,
+    network_option,
     print_json,
+    whole_number,
 )
 from wideproof.cli.watching import watching
 from wideproof.errors import InputError
@@ -34,94 +42,104 @@ def plan_command(
     header: Header = None,
     kind: Kind = None,
     task: Task = "auto",
+    missing: Missing = "fill",
+    keep_ids: KeepIds = False,
     prepare: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Try only these steps, as in whiten,unit (none: as loaded); may be given several times. Default: "
-            "as loaded, centred and whitened, each followed by what the network's paper needs.",
+        network_option(
+            help="Preparation, as in whiten,sphere(8); none: as it is; may be given several times (default: chosen "
+            "for the data).",
             show_default=False,
         ),
     ] = None,
-    networks: Annotated[
-        str | None,
-        typer.Option(help="Networks to try, as in fully-connected,residual (default: all for this kind of data)."),
+    network: Annotated[
+        str | None, network_option(help="The network, or several, as in fully-connected,residual (default: chosen).")
     ] = None,
-    activations: Annotated[
-        str, typer.Option(help="Activations to try in the smooth networks.")
-    ] = "softplus,tanh,erf,gelu",
-    depths: Annotated[str, typer.Option(help="Numbers of hidden layers to try.")] = "1,2,3,6",
-    target_loss: Annotated[float, typer.Option(help="Predict the steps to this squared loss (half the sum).")] = 1e-6,
-    by: Annotated[
-        str, one_of("steps", "condition", says="Sort the table by steps, or by condition (the condition number).")
-    ] = "steps",
-    top: Annotated[int, typer.Option(help="Rows of the table; 0 shows all.")] = 12,
-    seed: Annotated[int, typer.Option(help="Seed of the networks drawn to find the width.")] = 0,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write condition numbers against depth to this .svg or .png file.")
+    width: Annotated[str, network_option(help="Units per layer, or several, or auto: chosen for the data.")] = "auto",
+    depth: Annotated[str | None, network_option(help="Hidden layers, or several, as in 1,2 (default: chosen).")] = None,
+    activation: Annotated[
+        str | None, network_option(help="Activation of the smooth networks, or several (default: chosen).")
     ] = None,
+    c_res: CRes = None,
+    residual_scale: ResidualScale = None,
+    filter_size: FilterSize = None,
+    start: Start = None,
+    trained: Trained = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Limit of training steps (default: what the budget allows).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the initial weights.")] = 0,
+    alpha: Annotated[
+        float | None,
+        network_option(
+            help="Multiply the outputs by this number (default: the least of 1, 3, 10, 30, ... whose steps fit the "
+            "budget)."
+        ),
+    ] = None,
+    budget: Annotated[
+        float, typer.Option(help="Seconds that following the steps from the start may take.", show_default=True)
+    ] = 120.0,
+    top: Annotated[int, typer.Option(help="Candidates in the table; 0 shows all.")] = 12,
     json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the recommendation.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
-    """Rank networks, activations, depths and preparations by their Gram matrices at infinite width.
+    """Say what `wideproof prove` would do with a table, and why, with all candidates that were compared.
 
-    Nothing is trained. Tables of more than 2000 rows are thinned out unless --limit is given. Exit code 0 if there
-    is a network to recommend, 1 if equal examples rule it out, 2 if that could not be decided.
+    Nothing is trained. The choice is made by the same function, from the same options and the same seed. Of networks,
+    widths, depths, activations and preparations several may be given: every combination is planned, the best first.
+    Exit code 0 if a proof is to be expected, 2 if that is not known.
     """
-    from rich.console import Console
-
-    from wideproof.planning import MOST_ROWS, plan
-    from wideproof.report import condition_figure, plan_summary, require_figure_path, save_figure, show_plan
+    from wideproof.planning import plan
 
     if top < 0:
         raise InputError(f"--top must be a number of rows >= 0, got {top}")
-    if plot is not None:
-        require_figure_path(plot)
-    names = None if networks is None else _words(networks, "--networks")
-    given = None if prepare is None else ["" if steps == "none" else steps for steps in prepare]
-    kind = kind_for(source, names or []) if kind is None else kind
-    data = find_data(source, target, classes, limit, header, kind, task)
+    names = _words(network, "--network")
+    grids: dict[str, Any] = {
+        "network": names, "activation": _words(activation, "--activation"),
+        "width": [whole_number(word, "--width", "auto") for word in _words(width, "--width") or []],
+        "depth": [whole_number(word, "--depth", "auto") for word in _words(depth, "--depth") or ["auto"]],
+        "prepare": prepare or ["auto"],
+    }  # fmt: skip
+    options = {"c_res": c_res, "residual_scale": residual_scale, "filter_size": filter_size, "start": start,
+               "trained": None if trained is None else tuple(part.strip() for part in trained.split(","))}  # fmt: skip
+    kind = kind or (kind_for(source, names) if names else None)
     with watching(quiet or json) as progress:
         found = plan(
-            data, networks=names, activations=_words(activations, "--activations"), depths=_numbers(depths),
-            preparations=given, target_loss=target_loss, seed=seed, most_rows=MOST_ROWS if limit is None else None,
-            progress=progress,
+            source, **grids, options=options, seed=seed, steps=steps, alpha=alpha, budget=budget, progress=progress,
+            **loading(target, classes, limit, header, kind, task, missing, keep_ids),
         )  # fmt: skip
-    if plot is not None:
-        save_figure(condition_figure(found), plot)
-    options = {"target": target, "classes": classes, "limit": limit, "kind": kind, "task": task}
-    options = {key: value for key, value in options.items() if value not in (None, "auto")}
-    flag = [] if header is None else ["--header" if header else "--no-header"]
-    command = shlex.join(["wideproof", "train", source, *(f"--{key}={value}" for key, value in options.items()), *flag])
+    told = {"target": target, "classes": classes, "limit": limit, "kind": kind, "task": task, "missing": missing}
+    defaults = {"task": "auto", "missing": "fill", "prepare": "auto", "seed": 0, "budget": 120.0}
+    given = {key: value for key, value in {**told, **found.asked}.items() if value != defaults.get(key)}
+    flags = ([] if header is None else ["--header" if header else "--no-header"]) + ["--keep-ids"] * keep_ids
+    command = prove_with(source, given, flags)
     if json:
-        print_json(plan_summary(found, command, by))
+        print_json({**found.to_dict(), "command": command})
     else:
-        console = Console(highlight=False)
-        show_plan(console, found, command, by=by, top=top, quiet=quiet)
-        if plot is not None:
-            console.print(f"figure in {plot}", markup=False, soft_wrap=True)
+        typer.echo(f"{found.text(top)}\n\nprove it with: {command}")
     raise typer.Exit(found.answer.exit_code)
 
 
-def _words(text: str, option: str) -> list[str]:
+def prove_with(source: str, given: Mapping[str, Any], flags: list[str]) -> str:
+    """Return the command that does what was planned.
+
+    >>> prove_with("my table.csv", {"c_res": 0.5, "trained": ("hidden", "output"), "limit": None}, ["--header"])
+    "wideproof prove 'my table.csv' --c-res=0.5 --trained=hidden,output --header"
+    """
+    words = {key: ",".join(value) if isinstance(value, tuple) else value for key, value in given.items()}
+    options = [f"--{key.replace('_', '-')}={value}" for key, value in words.items() if value is not None]
+    return shlex.join(["wideproof", "prove", source, *options, *flags])
+
+
+def _words(text: str | None, option: str) -> list[str] | None:
     """Split at commas.
 
-    >>> _words("tanh, erf", "--activations")
+    >>> _words("tanh, erf", "--activation")
     ['tanh', 'erf']
     """
+    if text is None:
+        return None
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words:
         raise InputError(f"{option} names at least one, separated by commas, got {text!r}")
     return words
-
-
-def _numbers(text: str) -> list[int]:
-    """Read depths.
-
-    >>> _numbers("1,2,6")
-    [1, 2, 6]
-    """
-    words = _words(text, "--depths")
-    for word in words:
-        if not word.isdecimal():
-            raise InputError(f"--depths must be whole numbers >= 1, as in 1,2,6, got {word!r}")
-    return [int(word) for word in words]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -35,7 +35,7 @@ from wideproof.cli.train import new_name
 from wideproof.cli.watching import watching
 
 if TYPE_CHECKING:
-    from wideproof.proving import Proof
+    from wideproof.proving import LossProof, Proof, Starts
 
 SOURCE, CLASSES, EXAMPLES = "digits", "0,1", 200
 
@@ -71,11 +71,19 @@ def prove_command(
     trained: Trained = None,
     steps: Annotated[
         int | None,
-        typer.Option(help="Limit of training steps (default: by size); polishing removes the error that is left."),
+        typer.Option(help="Limit of training steps (default: what the budget allows)."),
     ] = None,
     step_size: Annotated[str, typer.Option(help="Step size: a number, safe, paper or auto.")] = "auto",
     batch: Annotated[int | None, typer.Option(help="Rows per step: SGD instead of gradient descent.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the initial weights.")] = 0,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            help="Prove it from this many further random starts, each by itself, and say what share of all starts has "
+            "a proof at least.",
+            show_default=False,
+        ),
+    ] = None,
     require_zero: Annotated[
         bool,
         typer.Option(
@@ -89,19 +97,37 @@ def prove_command(
         typer.Option(
             "--from-start/--from-here",
             help="Prove it from the initial weights, however long that takes, or from the trained ones "
-            "(default: from the initial ones if that takes a minute or so).",
+            "(default: from the initial ones, within the budget).",
             show_default=False,
         ),
     ] = None,
+    alpha: Annotated[
+        float | None,
+        network_option(
+            help="Multiply the outputs by this number, which makes weights move less (default: the least of 1, 3, 10, "
+            "30, ... whose steps fit the budget)."
+        ),
+    ] = None,
+    budget: Annotated[
+        float, typer.Option(help="Seconds that following the steps from the start may take.", show_default=True)
+    ] = 120.0,
+    polish: Annotated[
+        bool,
+        typer.Option(
+            "--polish", help="If nothing else is proved, find an exact fit near the trained weights by Gauss-Newton."
+        ),
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the proof; an existing one is continued.")] = None,
     json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Prove that gradient descent reaches a global minimum on a table: zero loss, or the least that its labels allow.
 
-    It loads the table, chooses a network, trains it, polishes and certifies it; an independent verifier checks the
-    certificate before anything is called proved. Exit code 0 if it is proved, 1 if zero loss is proved impossible
-    (--require-zero), 2 if neither. Run the same command with the same --out to continue an interrupted proof.
+    It loads the table, chooses a network that begins at output 0, trains it and certifies it from its initial weights;
+    an independent verifier takes the steps again, with bounds on all rounding, before anything is called proved. With
+    --seeds the same is done from many random starts, for a statement about all of them with 95 % confidence. Exit
+    code 0 if it is proved, 1 if zero loss is proved impossible (--require-zero), 2 if neither. Run the same command
+    with the same --out to continue an interrupted proof.
     """
     from wideproof.proving import prove
 
@@ -111,21 +137,22 @@ def prove_command(
     folder = out or new_name(Path("proofs"), Path(source).stem.partition(":")[0])
     how = f"interrupted: run the same command with --out {shlex.quote(str(folder))} to continue"
     with continuable(lambda: typer.echo(how, err=True)), watching(quiet or json, lines=True) as progress:
-        proof = prove(
-            source, network=network, width=whole_number(width, "--width", "auto"), depth=depth,
+        asked: dict[str, Any] = dict(
+            network=network, width=whole_number(width, "--width", "auto"), depth=depth,
             activation=activation,
             options={"c_res": c_res, "residual_scale": residual_scale, "filter_size": filter_size, "start": start,
                      "trained": None if trained is None else tuple(part.strip() for part in trained.split(","))},
             prepare=prepare, folder=folder, seed=seed, steps=steps, step_size=number_or_word(step_size),
-            batch=batch, require_zero=require_zero, holdout=holdout, sharp=sharp, from_start=from_start,
-            progress=progress,
+            batch=batch, require_zero=require_zero, holdout=holdout, sharp=sharp, alpha=alpha, budget=budget,
+            from_start=from_start, polish=polish, progress=progress, seeds=seeds,
             **loading(target, classes, limit, header, kind, task, missing, keep_ids),
         )  # fmt: skip
+        proof = prove(source, **asked)
     answer(proof, json)
 
 
-def answer(proof: Proof, json: bool) -> NoReturn:
-    """Write the report, print the proof, and end with its exit code."""
+def answer(proof: Proof | LossProof | Starts, json: bool) -> NoReturn:
+    """Write the report, print what was proved, and end with its exit code."""
     proof.save_report()
     if json:
         print_json(proof.to_dict())
@@ -158,6 +185,8 @@ def predict_command(
     rows = source if encoding is None else new_rows(encoding, source)
     text = predictions_csv(model, rows)
     for sentence in () if encoding is None else unseen(encoding, rows):
+        typer.echo(sentence, err=True)
+    for sentence in model.remarks(rows):
         typer.echo(sentence, err=True)
     if out is None:
         typer.echo(text, nl=False)

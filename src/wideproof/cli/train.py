@@ -31,6 +31,7 @@ from wideproof.cli.options import (
     find_problem,
     network_option,
     number_or_word,
+    numbers_or_word,
     one_of,
     print_json,
 )
@@ -71,9 +72,35 @@ def train_command(
     target_loss: Annotated[float | None, typer.Option(help="Stop at this loss.")] = None,
     zero_error: Annotated[bool, typer.Option("--zero-error", help="Stop at zero training error.")] = False,
     batch: Annotated[int | None, typer.Option(help="Minibatch size: SGD instead of gradient descent.")] = None,
+    shuffle: Annotated[
+        bool, typer.Option("--shuffle", help="With --batch: epochs, in which every example is used once.")
+    ] = False,
+    label_smoothing: Annotated[
+        float, typer.Option(help="With cross_entropy: the share of every label that is spread over all classes.")
+    ] = 0.0,
+    class_weights: Annotated[
+        str | None, typer.Option(help="Weights of the classes: balanced, or a number for each, as in 1,5,1.")
+    ] = None,
     optimizer: Annotated[
-        str, one_of("plain", "momentum", "nesterov", "adam", says="The optimizer: plain, momentum, nesterov or adam.")
+        str,
+        one_of(
+            "plain",
+            "momentum",
+            "nesterov",
+            "adam",
+            "adamw",
+            says="The optimizer: plain, momentum, nesterov, adam or adamw.",
+        ),
     ] = "plain",
+    momentum: Annotated[
+        float | None, typer.Option(help="The coefficient of momentum and nesterov (default: 0.9).")
+    ] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(help="Weight decay; decoupled for adamw (default: 0, and 0.01 for adamw).")
+    ] = None,
+    schedule: Annotated[
+        str, typer.Option(help="How the step size changes: constant, cosine, linear, steps(30), warmup(50) cosine.")
+    ] = "constant",
     seed: Annotated[int, typer.Option(help="Seed of the initial weights and the minibatches.")] = 0,
     precision: Annotated[str, one_of("float64", "float32", says="Arithmetic: float64 or float32.")] = "float64",
     record_every: Annotated[
@@ -101,7 +128,9 @@ def train_command(
         loss=loss or ("logistic" if model.paper in ("zou2018", "frei2019") and data.task == "binary" else "squared"),
         reduction=reduction, step_size=number_or_word(step_size), constant=constant, steps=steps,
         target_loss=target_loss, stop_at_zero_error=zero_error, batch=batch, optimizer=optimizer, seed=seed,
-        precision=precision, record_every=record_every,
+        precision=precision, record_every=record_every, label_smoothing=label_smoothing,
+        class_weights=numbers_or_word(class_weights), shuffle=shuffle, momentum=momentum, weight_decay=weight_decay,
+        schedule=schedule,
     )  # fmt: skip
     folder = out or new_name(Path("runs"), f"{data.name.partition(':')[0]}-{network}")
     _check_plot(plot)

@@ -37,28 +37,18 @@ def watching(
         yield None
         return
     import typer
-    from rich import console as rich
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from rich.console import Console
 
-    where = console or rich.Console(stderr=True)
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}", markup=False),
-               TimeRemainingColumn())  # fmt: skip
-    with Bar(*columns, console=where, transient=True, disable=not where.is_terminal) as bar:
-        stage, task = "", None
+    from wideproof.progress import on_terminal
+
+    with on_terminal(console or Console(stderr=True), texts=False) as show:
 
         def update(now: Progress) -> None:
-            nonlocal stage, task
             if above is not None:
                 above(now)
-            if now.total is None:
-                if lines:
-                    typer.echo(now.text, err=True)
-                return
-            if task is None or stage != now.stage:
-                if task is not None:
-                    bar.remove_task(task)
-                stage, task = now.stage, bar.add_task(now.text, total=now.total)
-            bar.update(task, completed=now.done, total=max(now.total, 1), description=now.text)
+            if now.total is not None:
+                show(now)
+            elif lines:
+                typer.echo(now.text, err=True)
 
         yield update
