@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from wideproof.networks import (
@@ -21,7 +22,7 @@ from wideproof.networks import (
 )
 from wideproof.networks.base import Gaussian, Zeros
 from wideproof.networks.graph import Node, Term, bias
-from wideproof.networks.maps import Average, Patches
+from wideproof.networks.maps import Average, Patches, Select
 
 NETWORKS: dict[str, Network] = {
     "fully-connected": FullyConnected(input_dim=5, width=7, depth=3),
@@ -120,6 +121,29 @@ def _tied() -> Described:
     laws = {name: Gaussian(shape, 0.5) for name, shape in shapes.items()} | {"b": Zeros((2,)), "c": Zeros((1,))}
     graph = Graph((2, 5), nodes, "C", (4,), 1, ("V", "C", "b", "U", "c", "T"), "c")
     return Described(graph, tuple(laws.items()))
+
+
+def selected(last: str = "sigmoid") -> Described:
+    """Selections before weights and without: repeated and dropped entries, zeros, factors; a dilated convolution.
+
+    The last node is a difference of two entries, as in max pooling.
+    """
+    order = np.random.default_rng(4).permutation(6)
+    wide = Patches((5,), (2,), (1,), ((1, 1),), (2,))
+    mixed = Select((5,), 2, (3,), 2, np.array([9, 0, 0, 3, -1, 6]), (0.5, -1.5))
+    later = Select((5,), 3, (), 4, np.array([14, 2, 2, -1]))
+    first, second = (Select((3,), 2, (), 3, part, scale) for part, scale in ((order[:3], ()), (order[3:], (-1.0,))))
+    nodes = (
+        Node((Term("U", -1, wide), bias("b")), get_activation("tanh"), 0.9),
+        Node((Term("V", -1, mixed), bias("d")), get_activation("softplus")),
+        Node((Term("T", 0, later), Term(None, 1, first)), get_activation("gelu_tanh")),
+        Node((Term(None, 1, first), Term(None, 1, second)), get_activation(last), 0.8, 2),
+    )
+    shapes = {"U": (3, 2, 2), "V": (2, 2), "T": (3, 4), "C": (1, 3)}
+    laws = {name: Gaussian(shape, 0.5) for name, shape in shapes.items()}
+    laws |= {"b": Zeros((3,)), "d": Zeros((2,)), "c": Zeros((1,))}
+    graph = Graph((2, 5), nodes, "C", (3,), 1, ("U", "V", "T", "C", "b", "d", "c"), "c")
+    return Described(graph, tuple((name, laws[name]) for name in graph.weights))
 
 
 # Networks of a user's own; in the tests of certificates each is a row like the papers'.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import importlib
+import inspect
 import re
 import struct
 import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,8 +16,10 @@ import pytest
 
 import wideproof as wp
 from wideproof.cards import PIXELS, card, grid, heat, line
+from wideproof.certificates import Descent, Problem, certify
 from wideproof.data import Dataset, ImageDataset, SequenceDataset
-from wideproof.kernels import Gram
+from wideproof.kernels import Gram, spectrum
+from wideproof.planning import Estimate
 from wideproof.training import Run
 
 EVIL = "<script>alert(1)</script>&\"'"
@@ -126,21 +131,20 @@ def test_a_large_matrix_is_averaged():
 
 
 def test_a_plan_lists_its_candidates():
-    data = wp.load("sphere:n=5,d=3,separation=0.5")
-    made = wp.plan(data, networks=["fully-connected"], activations=["tanh"], depths=[1, 2], preparations=["unit"])
+    data = wp.load("sphere:n=10,d=3,separation=0.3")
+    made = wp.plan(data, width=64, activation="erf", prepare=["none", "standardize,sphere(4)"])
     found = read(made)
-    assert found.said.count("fully-connected") >= 2
-    assert str(made.recommendation) in found.said
-    assert f"{made.rows[0].condition.value:.3g}" in found.said  # pyright: ignore[reportOptionalMemberAccess]
+    assert str(made.choice.network) in found.said
+    assert made.why in found.said
+    assert found.said.count("fully-connected, erf, width 64") == 2
+    assert "taken" in found.said
 
 
-def test_a_plan_without_a_recommendation_says_so():
+def test_what_a_plan_says_of_a_table_is_escaped():
     data = Dataset(np.eye(2)[[0, 0, 1]], np.array([1.0, -1.0, 1.0]), "binary", name=EVIL)
-    made = wp.plan(data, networks=["fully-connected"], activations=["tanh"], depths=[1], preparations=["unit"])
-    found = read(made)
-    assert "nothing" in found.said
-    assert "undecided" in found.said
+    found = read(wp.plan(data, width=64, activation="erf", prepare="none"))
     assert EVIL in found.said
+    assert "the least loss of any function is 1" in found.said
 
 
 def test_texts_are_escaped():
@@ -154,3 +158,66 @@ def test_lines_need_two_positive_values():
     points = re.search(r'points="([^"]+)"', line([100.0, 10.0, 1.0], ""))
     assert points is not None
     assert [tuple(map(float, one.split(","))) for one in points[1].split()] == [(4, 4), (120, 30), (236, 56)]
+
+
+def test_a_spectrum_says_its_verdict_and_draws_its_eigenvalues():
+    matrix = np.diag([4.0, 1.0, 0.25])
+    made = spectrum(Gram(matrix, ("W1",), "finite", "float64", "cpu", 1e-15))
+    found = read(made)
+    assert made.verdict in found.said
+    assert str(made.smallest) in found.said
+    assert "at least 3" in found.said
+    assert "polyline" in found.tags
+    undecided = read(spectrum(Gram(np.ones((2, 2)), ("W1",), "finite", "float64", "cpu", 1e-15, singular=EVIL)))
+    assert EVIL in undecided.said
+    assert "at least 1" in undecided.said
+
+
+def test_an_audit_lists_its_verdicts():
+    data = Dataset(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([1.0, -1.0, 1.0]), "binary", name=EVIL)
+    made = wp.audit(data)
+    found = read(made)
+    assert EVIL in found.said
+    assert "a function fits all targets no" in found.said
+    for one in made.verdicts:
+        assert one.detail in found.said
+        assert str(one.status) in found.said
+    good = read(wp.audit(Dataset(np.eye(3), np.array([1.0, -1.0, 1.0]), "binary")))
+    assert "1.41" in good.said  # the distance of unit vectors
+
+
+def test_estimates_and_influences():
+    made = Estimate("R²", 0.9, 0.0, 0.05, 40, "folds", typical=(1.5, 3.0))
+    said = read(made).said
+    for part in ("0.900 ± 0.050", "better than guessing yes", "1.5; 3 for the mean"):
+        assert part in said
+    assert "better than guessing no" in read(Estimate("accuracy", 0.5, 0.5, 0.1, 20)).said
+    model = wp.NTKRegressor(ridge=1.0).fit(np.arange(12.0)[:, None], np.arange(12.0))
+    assert "training rows 12" in read(model.influence([[2.0]])).said
+    assert "R²" in read(model.estimate(np.arange(12.0)[:, None], np.arange(12.0))).said
+
+
+def test_every_result_that_prints_itself_is_shown_in_notebooks():
+    """Whatever a door names and has a text of its own; those left out are parts of others."""
+    parts = {"Step", "Verdict", "Enclosed", "Candidate", "Slope"}
+    packages = "data networks kernels training certificates papers planning sweeps proving theorems estimators"
+    doors = [importlib.import_module(f"wideproof.{name}") for name in packages.split()]
+    named = {value for door in doors for name in dir(door) if inspect.isclass(value := getattr(door, name))}
+    own = {one for one in named if getattr(one.__str__, "__module__", "").startswith("wideproof")}
+    assert {"Proof", "Attempt", "Choice", "Followed", "Exponent"} <= {one.__name__ for one in own}
+    assert {one.__name__ for one in own if not hasattr(one, "_repr_html_")} == parts
+
+
+def test_a_text_stays_as_it_is_printed():
+    data = Dataset(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([1.0, -1.0]), "binary", name=EVIL)
+    network = wp.build("fully-connected", (2,), (), width=8, depth=1)
+    attempt = certify(Problem(network, data).at(network.init(0)), Descent(require_zero=True))
+    assert read(attempt).said.strip() == str(attempt)
+    assert read(network).said.strip() == str(network)
+    assert read(attempt).tags == ["pre"]
+    made = wp.plan(wp.load("sphere:n=8,d=3,separation=0.3"), width=64, activation="erf", prepare="none").choice
+    said = read(made).said
+    assert str(made.network) in said
+    assert f"{made.step_size:.4g}" in said
+    estimate = Estimate("accuracy", 0.5, 0.5, 0.1, 20)
+    assert str(estimate) in read(replace(made, estimate=estimate, notes=(EVIL,))).said

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
-import inspect
 import io
+import json
 import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -82,9 +83,7 @@ def test_a_broken_link_is_found(tmp_path: Path):
 
 def test_every_page_is_in_the_navigation():
     lists = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page.name == "index.md")
-    missing = [
-        page for page in PAGES if page.name != "index.md" and not re.search(rf"^(\S*/)?{page.stem}$", lists, re.M)
-    ]
+    missing = [page for page in PAGES if page.name != "index.md" and not re.search(rf"(?m)^(\S*/)?{page.stem}$", lists)]
     assert missing == []
 
 
@@ -97,61 +96,11 @@ def test_every_command_is_on_the_page_of_the_command_line():
     assert [name for name in names if not re.search(rf"`(wideproof )?{name}\b", table)] == []
 
 
-def undescribed(function: Callable[..., object]) -> list[str]:
-    """The arguments that a function's docstring does not name.
-
-    >>> undescribed(lambda x: x)
-    ['x']
-    """
-    doc = inspect.getdoc(function) or ""
-    return [name for name in inspect.signature(function).parameters if not re.search(rf"\b{re.escape(name)}\b", doc)]
-
-
-def gone(function: Callable[..., object]) -> list[str]:
-    """The names in the section `Parameters` that are no arguments any more."""
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S+\n-+\n|\Z)", inspect.getdoc(function) or "", re.M | re.S)
-    listed = re.findall(r"^(\S.*)$", section[1] if section else "", re.MULTILINE)
-    names = [name.strip("* ") for line in listed for name in line.split(",")]
-    return [name for name in names if name not in inspect.signature(function).parameters]
-
-
-@pytest.mark.parametrize("module", ["docstrings", "public", "formulas", "links", "inventory"])
+@pytest.mark.parametrize("module", ["docstrings", "names", "public", "formulas", "links", "inventory"])
 def test_examples_of_what_builds_the_site(monkeypatch: pytest.MonkeyPatch, module: str):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
     pytest.importorskip("sphinx", reason="make docs installs it")
     assert doctest.testmod(importlib.import_module(module)).failed == 0
-
-
-def test_every_argument_of_a_public_function_is_described(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
-    pytest.importorskip("sphinx", reason="make docs installs it")
-    public = importlib.import_module("public")
-    wrong = {}
-    for package in public.PACKAGES:
-        for name in public.names_of(package):
-            value = getattr(importlib.import_module(package), name)
-            if inspect.isroutine(value) and undescribed(value) + gone(value):
-                wrong[f"{package}.{name}"] = undescribed(value) + gone(value)
-    assert wrong == {}
-
-
-def test_arguments_without_a_word_and_words_without_an_argument_are_found():
-    def function(here, there):
-        """Do it.
-
-        Parameters
-        ----------
-        here, nowhere
-            A place.
-
-        Returns
-        -------
-        what
-            A thing.
-        """
-
-    assert undescribed(function) == ["there"]
-    assert gone(function) == ["nowhere"]
 
 
 def test_every_word_of_the_glossary_is_linked_from_a_page_and_stands_in_order():
@@ -214,7 +163,7 @@ def test_the_format_of_certificates_has_every_claim_of_the_verifier():
     }
     rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
     assert {*KEYS, "start", *FIELDS, *MAPS, *ACTIVATIONS, *MARGIN_LOSSES, "squared"} <= rows
-    assert [name for phi in MAPS.values() for name in phi.fields if f'"{name}": [' not in text] == []
+    assert [name for phi in MAPS.values() for name in phi.fields if f'"{name}": ' not in text] == []
 
 
 def test_activation_table_has_the_constants_of_the_code():
@@ -235,7 +184,7 @@ def test_the_statement_in_contributing_runs(monkeypatch: pytest.MonkeyPatch):
     from wideproof.papers import laboratory
     from wideproof.papers.statement import REGISTERED
 
-    ((_, code),) = blocks((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    (_, code), _ = blocks((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     module = ModuleType("wideproof.papers.zou2018.norms")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(REGISTERED, "zou2018", {})
@@ -243,3 +192,73 @@ def test_the_statement_in_contributing_runs(monkeypatch: pytest.MonkeyPatch):
     check = module.lemma_z_1(laboratory("zou2018"))
     assert check.outcome is Answer.HOLDS, str(check)
     assert REGISTERED["zou2018"]["lemma_z_1"].erratum
+
+
+def check_notebooks(docs: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(docs / "notebooks.py"), "--check"]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_notebooks_are_those_of_the_tutorials():
+    done = check_notebooks(ROOT / "docs")
+    assert (done.returncode, done.stderr) == (0, "")
+    for path in (ROOT / "docs" / "notebooks").iterdir():
+        assert path.suffix == ".ipynb"
+        assert path.stat().st_size < 64_000
+        found = json.loads(path.read_text(encoding="utf-8"))
+        ids = [cell["id"] for cell in found["cells"]]
+        assert len(set(ids)) == len(ids)
+        assert {cell["cell_type"] for cell in found["cells"]} == {"code", "markdown"}
+        assert any(cell.get("outputs") for cell in found["cells"])  # it was run
+
+
+def test_stale_notebooks_are_found(tmp_path: Path):
+    """Code that is another, a notebook too many, one that is missing; and nothing else."""
+    shutil.copytree(ROOT / "docs" / "start", tmp_path / "start")
+    shutil.copytree(ROOT / "docs" / "notebooks", tmp_path / "notebooks")
+    shutil.copy(ROOT / "docs" / "notebooks.py", tmp_path)
+    assert check_notebooks(tmp_path).returncode == 0
+    page = tmp_path / "start" / "first-proof.md"
+    page.write_text(page.read_text(encoding="utf-8").replace("range(24)", "range(25)"), encoding="utf-8")
+    shutil.copy(tmp_path / "notebooks" / "pytorch.ipynb", tmp_path / "notebooks" / "other.ipynb")
+    (tmp_path / "notebooks" / "pytorch.ipynb").unlink()
+    done = check_notebooks(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "other.ipynb has no page; run `make notebooks`",
+        "first-proof.ipynb is not the notebook of its page; run `make notebooks`",
+        "pytorch has no notebook; run `make notebooks`",
+    ]
+
+
+def test_examples_of_what_makes_notebooks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    module = importlib.import_module("notebooks")
+    assert doctest.testmod(module).failed == 0
+    long = module.notebook("first-proof", "# A\n\n```python\nx\n```\n", ["", "line\n" * 3000])
+    assert "".join(long["cells"][-1]["outputs"][0]["text"]).endswith("line\n… (cut here)\n")
+    assert len(json.dumps(long)) < 40_000
+
+
+def test_the_theorem_in_contributing_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """It is certified and verified where weights nearly fit, and says what is in the way where they do not."""
+    import numpy as np
+
+    import wideproof as wp
+
+    _, (_, code) = blocks((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    module = ModuleType("wideproof.certificates.theorems.existence")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(code, "CONTRIBUTING.md", "exec"), vars(module))
+    network = wp.build("fully-connected", (3,), (), width=64, depth=1)
+    problem = wp.Problem(network, wp.Dataset(np.eye(3), np.array([1.0, -1.0, 1.0]), "binary"))
+    near = wp.polish(network, network.init(0), problem.data.x, problem.data.y).params
+    made = wp.certify(problem.at(near), module.Existence()).certificate
+    assert made is not None
+    assert wp.verify(made.save(tmp_path / "near")).answer == "proved"
+    off = problem.at({name: weight + 1e-3 for name, weight in near.items()})
+    assert wp.certify(off, module.Existence()).passed
+    assert wp.certify(off, module.Existence(distance=1e-9)).obstacle is not None
+    assert wp.certify(problem.at(network.init(0)), module.Existence()).obstacle is not None
+    with pytest.raises(wp.InputError, match="distance"):
+        module.Existence(distance=-1.0)

@@ -38,15 +38,6 @@ def test_type_checkers_see_the_same_names():
     assert seen == set(dir(wp))
 
 
-def test_former_names_work_and_say_what_to_use():
-    from wideproof import papers
-
-    with pytest.warns(DeprecationWarning, match="Outcome is called wideproof.answers.Answer now"):
-        assert papers.Outcome is wp.Answer
-    with pytest.raises(AttributeError, match="no attribute 'Outcomes'"):
-        papers.Outcomes
-
-
 @pytest.mark.parametrize("truth", [True, False, None])
 def test_three_answers(truth):
     answer = wp.Answer.of(truth)

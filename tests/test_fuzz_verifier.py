@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wideproof.certificates.basins import certify_basin
-from wideproof.certificates.certifying import certify
+from wideproof.certificates import Basin, Finite, Newton, Problem, certify, certify_from_start
 from wideproof.certificates.polishing import polish
-from wideproof.certificates.starting import certify_run
 from wideproof.data import Dataset
 from wideproof.networks import FullyConnected, get_activation
 from wideproof.training import Recipe, train
@@ -41,18 +39,18 @@ def corpus(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     deep = FullyConnected(3, 12, 2, get_activation("tanh"))
     near = {k: a + 1e-6 for k, a in polish(deep, deep.init(0), PAIR.x, PAIR.y).params.items()}
-    found = certify(deep, near, PAIR).certificate
+    found = certify(Problem(deep, PAIR).at(near)).certificate
     assert found is not None
     found.save(folder / "descent")
     wide = FullyConnected(4, 8, 1, get_activation("tanh"), start="positive(30)")
     begun = {name: np.array(weight) for name, weight in wide.init().items()}
     data = Dataset(np.eye(4)[:2], np.array([1.0, -1.0]), "binary")
     near = polish(wide, begun, data.x, data.y).params
-    found = certify_basin(wide, near, data, start=begun, share=0.5).certificate
+    found = certify(Problem(wide, data).at(near), Basin(start=begun, share=0.5)).certificate
     assert found is not None
     found.save(folder / "basin")
     run = train(FullyConnected(3, 4, 1, get_activation("tanh")), THREE, Recipe(steps=2, step_size=0.1, batch=2))
-    certificate = certify_run(run).certificate
+    certificate = certify_from_start(run, Finite()).certificate
     assert certificate is not None
     certificate.save(folder / "finite")
     return folder
@@ -153,6 +151,26 @@ def test_false_sentences_are_caught(tool, corpus, name, pattern, lie):
     if "at most" in pattern:  # the loss is then asked for after the first step
         false = re.sub(r"after \d+ steps", "after 1 step", false)
     assert tool.judge.judge(document, arrays, false).answer == "violated"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lie", "answer"),
+    [
+        ("^", "", "holds"), (r"within [\d.e-]+ of these", "within 1e-6 of these", "violated"),
+        (r"at most [\d.e-]+ times", "at most 1e-9 times", "violated"),
+        (r"after \d+ steps?", "after 0 steps", "violated"),
+        (r"zero loss", "the least loss that any function of the inputs has", "violated"),
+        (r"the shortest", "the shorter", "unread"), (r"whole steps", "half steps", "unread"),
+    ],
+)  # fmt: skip
+def test_false_sentences_about_gauss_newton_are_caught(tool, tmp_path, pattern, lie, answer):
+    network = FullyConnected(3, 24, 1, get_activation("tanh"))
+    params = network.init(0)
+    off = np.asarray(network(params, PAIR.x)) + np.array([0.05, -0.05])
+    made = certify(Problem(network, Dataset(PAIR.x, off, "regression")).at(params), Newton()).certificate
+    assert made is not None
+    document, arrays, statement = said(tool, made.save(tmp_path / "newton"))
+    assert tool.judge.judge(document, arrays, re.sub(pattern, lie, statement, count=1)).answer == answer
 
 
 @pytest.mark.parametrize(
@@ -281,3 +299,46 @@ def test_a_run_is_taken_up_again(tool, corpus, tmp_path, capsys):
     assert sorted(record["index"] for record in after) == [0, 1, 2, 3, 4]
     assert "mutants" in capsys.readouterr().out
     assert json.dumps(before[0]) == json.dumps(after[0])
+
+
+def test_tolerances_are_on_the_side_of_the_bound(tool):
+    """Minus a margin is negative: a bound times 1 + 1e-15 is then the stricter one."""
+    long, at_most = tool.judge.LONG, tool.judge.at_most
+    for bound in (-1.0, 0.0, 1.0):
+        at_most((long(bound) - long(1e-17), long(1e-18)), bound, "just below")
+        at_most((long(bound), long(0)), bound, "equal")
+        with pytest.raises(tool.judge.ViolatedError):
+            at_most((long(bound) + long(1e-12), long(0)), bound, "above")
+
+
+def test_time_to_write_a_mutant_is_not_the_verifiers(tool, corpus, tmp_path, monkeypatch):
+    """A mutant of 640 MB took 25 seconds to write, and was counted as a verdict that came too late."""
+    blank = {"certificate": "descent", "seed": 0, "index": 0, "theorem": "descent", "judged": "", "why": ""}
+    done = blank | {"answer": "malformed", "seconds": 0.01}
+
+    class Slow:
+        """Writes for half a minute, by the clock of the run."""
+
+        def __init__(self) -> None:
+            self.said = [("written", blank), ("verified", done), ("done", done)]
+
+        def send(self, task: Any) -> None:
+            pass
+
+        def poll(self) -> bool:
+            return clock["now"] > 30 and bool(self.said)
+
+        def recv(self) -> Any:
+            return self.said.pop(0)
+
+    def wait(connections: Any, timeout: float) -> None:
+        clock["now"] += 10.0
+
+    clock, found = {"now": 0.0}, []
+    worker = tool.verifier.Worker(SimpleNamespace(is_alive=lambda: True, kill=lambda: None, join=lambda: None), Slow())
+    monkeypatch.setattr(tool.verifier, "hire", lambda options: worker)
+    monkeypatch.setattr(tool.verifier.time, "monotonic", lambda: clock["now"])
+    monkeypatch.setattr(tool.verifier.multiprocessing.connection, "wait", wait)
+    options = SimpleNamespace(workers=1, corpus=str(corpus), time=20.0, match="", seed=0)
+    tool.verifier.run(options, iter([("descent", 0)]), found.append)
+    assert found == [done]

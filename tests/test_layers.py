@@ -7,6 +7,7 @@ following imports never leads back.
 import ast
 import functools
 import graphlib
+import json
 import re
 import subprocess
 import sys
@@ -22,12 +23,12 @@ import wideproof
 SOURCE = Path(wideproof.__file__).parent
 ROOT = Path(__file__).parents[1]
 BASE = (
-    "answers", "arguments", "cards", "deprecations", "doors", "errors", "interrupts", "machine", "precision",
+    "answers", "arguments", "cards", "doors", "errors", "interrupts", "machine", "precision",
     "processes", "programs", "progress", "resources", "statistics", "storage", "threads", "titles", "version",
 )  # fmt: skip
 LAYERS = (BASE, *((name,) for name in (
-    "data", "networks", "kernels", "training", "monitors", "papers", "certificates", "planning", "sweeps", "report",
-    "proving", "estimators", "lab", "doctor", "cli",
+    "data", "networks", "kernels", "training", "monitors", "papers", "certificates", "rocq", "planning", "sweeps",
+    "report", "proving", "theorems", "estimators", "lab", "doctor", "cli",
 )))  # fmt: skip
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 OPEN = (
@@ -230,7 +231,7 @@ def test_no_imports_in_a_circle():
 
 def test_contributing_has_the_same_order():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (`[^|]+`) \|", text, re.MULTILINE)
+    rows = re.findall(r"^\| (`[^|]+`) \|", text.partition("## Layers")[2].partition("\n## ")[0], re.MULTILINE)
     assert [tuple(sorted(re.findall(r"`([^`]+)`", row))) for row in rows] == list(LAYERS)
 
 
@@ -353,6 +354,47 @@ def test_data_never_imports_jax():
         for one in imports(path, SOURCE):
             assert one.full.partition(".")[0] not in ("jax", "jaxlib", "jaxtyping", "optax"), f"{path.name}: {one}"
             assert not one.full.startswith("wideproof.precision"), f"{path.name}: {one}"
+
+
+HEAVY = {"jax", "sklearn", "scipy", "pandas", "matplotlib", "wideproof.networks", "wideproof.certificates"}
+# What a command may load of all that is heavy, in this order in one process.
+WEIGHTS = {
+    "import wideproof.data": set(),
+    "--help": set(),
+    "cite": set(),
+    "check --list": set(),
+    "check --list zou2018 width": set(),
+    "data": {"sklearn", "scipy", "pandas"},
+    "networks": {"sklearn", "scipy", "pandas", "jax", "wideproof.networks"},
+}
+
+
+def test_commands_that_only_list_load_little():
+    """What is heavy takes seconds to load, and the layers do not limit it: one constant can bring all of it."""
+    script = f"""
+        import contextlib, io, json, sys
+
+        heavy, seen = {HEAVY}, {{}}
+        for command in {list(WEIGHTS)}:
+            with contextlib.redirect_stdout(io.StringIO()):
+                if command.startswith("import "):
+                    __import__(command.split()[1])
+                else:
+                    from wideproof.cli import main
+
+                    sys.argv = ["wideproof", *command.split()]
+                    try:
+                        main()
+                    except SystemExit as end:
+                        assert not end.code, (command, end.code)
+            seen[command] = sorted(heavy & sys.modules.keys())
+        print(json.dumps(seen))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    loaded = {command: set(names) for command, names in json.loads(done.stdout).items()}
+    assert {command: names - WEIGHTS[command] for command, names in loaded.items() if names - WEIGHTS[command]} == {}
+    assert "jax" in loaded["networks"]  # this count sees what is there
 
 
 def test_help_does_not_import_jax():

@@ -1,6 +1,10 @@
-"""Every long job tells the same kind of value how far it is, and former spellings say what to use."""
+"""Every long job tells the same kind of value how far it is."""
 
+import inspect
 import io
+import threading
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,9 +13,9 @@ from rich.console import Console
 import wideproof as wp
 from wideproof.certificates import width_needed
 from wideproof.cli.watching import watching
-from wideproof.deprecations import renamed
 from wideproof.networks import FullyConnected
 from wideproof.papers import examine, statements
+from wideproof.progress import by_others, shown
 from wideproof.sweeps import Study, sweep
 
 
@@ -35,7 +39,13 @@ def follow(data, network, folder, watch):
 
 
 def plan(data, network, folder, watch):
-    wp.plan(data, networks=["deep-relu"], depths=[1], preparations=["unit"], progress=watch)
+    wp.plan(
+        wp.load("digits", classes=(0, 1), limit=12),
+        network="deep-relu",
+        depth=1,
+        prepare=["unit", "standardize,unit"],
+        progress=watch,
+    )
 
 
 def check(data, network, folder, watch):
@@ -87,23 +97,6 @@ def test_what_is_newest_comes_along(data, network):
     assert f"loss {run.loss:.3g}" in seen[-1].text
 
 
-def test_the_former_argument_is_told_the_words(data, network):
-    run = wp.train(network, data, wp.Recipe(loss="logistic", steps=20, step_size=0.5))
-    said = []
-    with pytest.warns(DeprecationWarning, match=r"follow\(\) takes progress= in place of stage="):
-        wp.follow(run, stage=said.append)  # pyright: ignore[reportCallIssue]
-    assert "certifying from the start" in said
-
-
-def test_a_former_argument_and_the_present_one_are_not_guessed_between():
-    take = renamed(step="step_size")(lambda step_size: step_size)
-    with (
-        pytest.raises(TypeError, match="which are the same: give step_size="),
-        pytest.warns(DeprecationWarning, match="in place of step="),
-    ):
-        take(step=1.0, step_size=2.0)  # pyright: ignore[reportCallIssue]
-
-
 def test_counts_are_a_bar_and_the_rest_is_lines(capsys):
     shown = io.StringIO()
     terminal = Console(file=shown, force_terminal=True, width=100)
@@ -125,3 +118,125 @@ def test_a_log_gets_lines_and_no_bar(capsys):
         tell(wp.Progress("training", 3, 7, "loss 0.5"))
         tell(wp.Progress("loading", text="loading"))
     assert (log.getvalue().strip(), capsys.readouterr().err) == ("", "")
+
+
+# What is shown where nobody gives a `progress`.
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def on_a_terminal(monkeypatch):
+    """Put a terminal where warnings go; not in a fixture, after which pytest puts its own there."""
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    return terminal
+
+
+@shown
+def inner(progress=None):
+    (progress or wp.unwatched)(wp.Progress("inside", 1, 2, "the inner job"))
+    return progress
+
+
+@shown
+def outer(fail=False, progress=None):
+    (progress or wp.unwatched)(wp.Progress("outside", text="the outer job"))
+    if fail:
+        raise RuntimeError("lost")
+    return progress, inner()
+
+
+def test_a_terminal_shows_a_bar_and_one_only(monkeypatch, data, network):
+    terminal = on_a_terminal(monkeypatch)
+    run = wp.train(network, data, wp.Recipe(steps=20, step_size=0.1))
+    assert "20/20" in terminal.getvalue()
+    assert f"loss {run.loss:.3g}" in terminal.getvalue()
+    watch, within = outer()
+    assert "the outer job" in terminal.getvalue()
+    assert watch is not None
+    assert within is None
+    assert "the inner job" not in terminal.getvalue()
+    with pytest.raises(RuntimeError, match="lost"):
+        outer(fail=True)
+    assert inner() is not None  # after an error, too, the next job shows itself
+    assert "the inner job" in terminal.getvalue()
+
+
+def test_who_wants_no_bar_gets_none(monkeypatch, data, network):
+    terminal = on_a_terminal(monkeypatch)
+    wp.train(network, data, wp.Recipe(steps=5, step_size=0.1), progress=wp.unwatched)
+    with by_others():
+        assert outer() == (None, None)
+    seen = []
+    outer(progress=seen.append)
+    assert [now.stage for now in seen] == ["outside"]
+    found = []
+    thread = threading.Thread(target=lambda: found.append(outer()))
+    thread.start()
+    thread.join()
+    assert found == [(None, None)]  # bars of several threads would overwrite each other
+    assert terminal.getvalue() == ""
+
+
+def test_a_log_and_a_script_without_a_terminal_show_nothing(monkeypatch):
+    for stream in (io.StringIO(), None):
+        monkeypatch.setattr("sys.stderr", stream)
+        assert outer() == (None, None)
+
+
+def test_a_notebook_shows_a_bar_below_the_cell_and_takes_it_away(monkeypatch):
+    display = pytest.importorskip("IPython.display", reason="no IPython here")
+    pictures = []
+
+    class Handle:
+        def update(self, html):
+            pictures.append(html.data)
+
+    def show(html, display_id):
+        assert display_id is True
+        pictures.append(html.data)
+        return Handle()
+
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setattr(display, "display", show)
+    outer()
+    assert pictures == ["<div><progress></progress> the outer job</div>", ""]
+    pictures.clear()
+
+    @shown
+    def counts(progress: Any = None):
+        for k in range(1000):
+            progress(wp.Progress("counting", k, 1000, "<b>"))
+        progress(wp.Progress("ending", text="done"))
+
+    counts()
+    assert pictures[0] == '<div><progress value="0" max="1000"></progress> 0/1000 &lt;b&gt;</div>'
+    assert pictures[-2:] == ["<div><progress></progress> done</div>", ""]
+    assert len(pictures) < 500  # not every one of a thousand steps
+    monkeypatch.setattr("IPython.get_ipython", lambda: None)
+    assert outer() == (None, None)
+
+
+def test_every_long_job_of_the_front_door_is_shown():
+    functions = {name: value for name in dir(wp) if inspect.isfunction(value := getattr(wp, name))}
+    jobs = {name for name, value in functions.items() if "progress" in inspect.signature(value).parameters}
+    assert {
+        "train",
+        "train_many",
+        "resume",
+        "prove",
+        "prove_run",
+        "plan",
+        "choose",
+        "follow",
+        "sweep",
+    } <= jobs
+    assert [name for name in sorted(jobs) if "shown.<locals>" not in _code(functions[name])] == []
+
+
+def _code(function):
+    return function.__code__.co_qualname

@@ -10,7 +10,7 @@ Or step by step:
 data = wp.prepare(wp.load("digits", classes=(0, 1), limit=200), "whiten,unit")
 network = wp.build("fully-connected", data.input_shape, data.target_shape, width=256, depth=3, activation="tanh")
 run = wp.train(network, data, wp.Recipe(target_loss=1e-6))
-attempt = wp.certify(network, run.params, data)
+attempt = wp.certify(wp.Problem(network, data).at(run.params))
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
@@ -28,10 +28,25 @@ if _TYPE_CHECKING:
     from wideproof import planning as planning
     from wideproof import proving as proving
     from wideproof import report as report
+    from wideproof import rocq as rocq
     from wideproof import sweeps as sweeps
+    from wideproof import theorems as theorems
     from wideproof import training as training
     from wideproof.answers import Answer as Answer
+    from wideproof.certificates import Basin as Basin
     from wideproof.certificates import Certificate as Certificate
+    from wideproof.certificates import Descent as Descent
+    from wideproof.certificates import Epochs as Epochs
+    from wideproof.certificates import Logistic as Logistic
+    from wideproof.certificates import Margins as Margins
+    from wideproof.certificates import Momentum as Momentum
+    from wideproof.certificates import Newton as Newton
+    from wideproof.certificates import Orders as Orders
+    from wideproof.certificates import Point as Point
+    from wideproof.certificates import Problem as Problem
+    from wideproof.certificates import ReadOut as ReadOut
+    from wideproof.certificates import Ridge as Ridge
+    from wideproof.certificates import Sampling as Sampling
     from wideproof.certificates import polish as polish
     from wideproof.data import Dataset as Dataset
     from wideproof.data import ImageDataset as ImageDataset
@@ -49,6 +64,7 @@ if _TYPE_CHECKING:
     from wideproof.estimators import NTKRegressorCV as NTKRegressorCV
     from wideproof.estimators import WideNetClassifier as WideNetClassifier
     from wideproof.estimators import WideNetRegressor as WideNetRegressor
+    from wideproof.kernels import Residuals as Residuals
     from wideproof.kernels import gram as gram
     from wideproof.kernels import limit_gram as limit_gram
     from wideproof.kernels import nngp as nngp
@@ -64,18 +80,22 @@ if _TYPE_CHECKING:
     from wideproof.networks.exchange import to_onnx as to_onnx
     from wideproof.networks.exchange import to_safetensors as to_safetensors
     from wideproof.networks.exchange import to_torch as to_torch
+    from wideproof.planning import choose as choose
     from wideproof.planning import plan as plan
     from wideproof.progress import Progress as Progress
+    from wideproof.progress import unwatched as unwatched
+    from wideproof.proving import LossProof as LossProof
     from wideproof.proving import Predictor as Predictor
     from wideproof.proving import Proof as Proof
     from wideproof.proving import certify as certify
-    from wideproof.proving import choose as choose
     from wideproof.proving import follow as follow
     from wideproof.proving import prove as prove
     from wideproof.proving import prove_run as prove_run
     from wideproof.sweeps import sweep as sweep
+    from wideproof.theorems import theorem as theorem
     from wideproof.training import Recipe as Recipe
     from wideproof.training import Run as Run
+    from wideproof.training import descend as descend
     from wideproof.training import resume as resume
     from wideproof.training import train as train
     from wideproof.training import train_many as train_many
@@ -86,23 +106,25 @@ __getattr__, __dir__ = _lazily(
     __name__,
     {
         "wideproof.answers": "Answer",
-        "wideproof.certificates": "Certificate polish",
+        "wideproof.certificates": "Basin Certificate Descent Epochs Logistic Margins Momentum Newton Orders Point "
+                                  "Problem ReadOut Ridge Sampling polish",
         "wideproof.data": "Dataset ImageDataset SequenceDataset apply audit from_labels load prepare",
         "wideproof.errors": "InputError",
         "wideproof.estimators": "NTKClassifier NTKClassifierCV NTKKernel NTKRegressor NTKRegressorCV "
                                 "WideNetClassifier WideNetRegressor",
-        "wideproof.kernels": "gram limit_gram nngp predict spectrum",
+        "wideproof.kernels": "Residuals gram limit_gram nngp predict spectrum",
         "wideproof.networks": "Network Sketch build",
         "wideproof.networks.exchange": "Model from_onnx from_torch to_onnx to_safetensors to_torch",
-        "wideproof.planning": "plan",
-        "wideproof.progress": "Progress",
-        "wideproof.proving": "Predictor Proof certify choose follow prove prove_run",
+        "wideproof.planning": "choose plan",
+        "wideproof.progress": "Progress unwatched",
+        "wideproof.proving": "LossProof Predictor Proof certify follow prove prove_run",
         "wideproof.sweeps": "sweep",
-        "wideproof.training": "Recipe Run resume train train_many",
+        "wideproof.theorems": "theorem",
+        "wideproof.training": "Recipe Run descend resume train train_many",
         "wideproof.version": "__version__",
         "wideproof_verify": "verify",
     },
     # `lab` is a package that can be called
     ("certificates", "data", "estimators", "kernels", "lab", "monitors", "networks", "papers", "planning", "proving",
-     "report", "sweeps", "training"),
+     "report", "rocq", "sweeps", "theorems", "training"),
 )  # fmt: skip

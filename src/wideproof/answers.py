@@ -38,13 +38,36 @@ class Answer(StrEnum):
 
     @classmethod
     def of(cls, truth: bool | None) -> Answer:
-        """Return the answer that a truth value is; `None` is undecided."""
+        """Return the answer for a truth value.
+
+        Parameters
+        ----------
+        truth
+            `True`, `False`, or `None` for undecided.
+
+        Returns
+        -------
+        Answer
+            The answer.
+        """
         return cls.UNDECIDED if truth is None else cls.HOLDS if truth else cls.FAILS
 
     @classmethod
     def joined(cls, answers: Iterable[Answer]) -> Answer:
-        """Return whether all hold: it fails if one fails, and is undecided if one is.
+        """Return whether all answers hold: it fails if one fails, otherwise it is undecided if one is undecided.
 
+        Parameters
+        ----------
+        answers
+            The answers.
+
+        Returns
+        -------
+        Answer
+            The joint answer.
+
+        Examples
+        --------
         >>> Answer.joined([Answer.HOLDS, Answer.UNDECIDED])
         <Answer.UNDECIDED: 'undecided'>
         >>> Answer.joined([Answer.FAILS, Answer.UNDECIDED])

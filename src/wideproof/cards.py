@@ -1,4 +1,4 @@
-"""What notebooks show of a value: a small table, a line or a matrix as a picture; every text escaped, no scripts."""
+"""What notebooks show of a value: a table, its text, a line or a matrix as a picture; texts escaped, no scripts."""
 
 from __future__ import annotations
 
@@ -43,6 +43,22 @@ def grid(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     head = "".join(f'<th style="{_CELL}">{_text(one)}</th>' for one in heads)
     body = "".join("<tr>" + "".join(f'<td style="{_CELL}">{_text(one)}</td>' for one in row) + "</tr>" for row in rows)
     return f'<table style="{_STYLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def words(text: str) -> str:
+    """Return a text as a piece of HTML: lines stay lines, and columns stay columns.
+
+    >>> words("a < b")[-14:]
+    'a &lt; b</pre>'
+    """
+    return f'<pre style="max-width:100ch;white-space:pre-wrap;margin:.4em 0">{_text(text)}</pre>'
+
+
+class Told:
+    """A result of which notebooks show the text that `print` shows."""
+
+    def _repr_html_(self) -> str:
+        return words(str(self))
 
 
 def line(values: Sequence[float] | np.ndarray, title: str) -> str:

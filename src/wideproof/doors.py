@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
@@ -11,7 +10,7 @@ from typing import Any
 
 
 def lazily(
-    package: str, homes: Mapping[str, str], modules: tuple[str, ...] = (), former: Mapping[str, str] | None = None
+    package: str, homes: Mapping[str, str], modules: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the `__getattr__` and `__dir__` of a package whose names are imported on first use.
 
@@ -24,8 +23,6 @@ def lazily(
         it stands in the name's place.
     modules
         Packages and modules below this one that are given as they are.
-    former
-        Names of earlier versions, with the module and name that are meant now: they still work, with a warning.
 
     Examples
     --------
@@ -38,10 +35,6 @@ def lazily(
     def get(name: str) -> Any:
         if name in modules:
             return import_module(f"{package}.{name}")
-        if former and name in former:
-            where, _, now = former[name].rpartition(".")
-            warnings.warn(f"{package}.{name} is called {former[name]} now", DeprecationWarning, stacklevel=2)
-            return getattr(import_module(where), now)
         if name not in home:
             raise AttributeError(f"module '{package}' has no attribute {name!r}")
         return getattr(import_module(home[name]), name)

@@ -1,4 +1,4 @@
-r"""Exponents $s$ of $y \sim x^s$: the slope of $\log y$ against $\log x$ by least squares, with 95 % intervals.
+r"""Exponents $s$ of $y \sim x^s$: the slope of $\log y$ against $\log x$ by least squares, with 95 % intervals; shares.
 
 Each function with an interval returns the slope, its lower and its upper end. Three intervals answer three questions:
 how well one line is known from the scatter around it, how much it varies from draw to draw if draws are normal, and
@@ -14,6 +14,20 @@ from jaxtyping import Float
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
+
+
+def at_least_share(successes: int, trials: int, confidence: float = CONFIDENCE) -> float:
+    r"""Return the share that a probability is at least, with this confidence: the one-sided Clopper-Pearson bound.
+
+    It is the $p$ with $\Pr[\mathrm{Bin}(n, p) \ge k] = 1 - \text{confidence}$ for $k$ successes in $n$ trials; for
+    $k = n$, $(1 - \text{confidence})^{1/n}$.
+
+    >>> round(at_least_share(60, 60), 4), at_least_share(0, 60)
+    (0.9513, 0.0)
+    """
+    from scipy import stats
+
+    return float(stats.beta.ppf(1 - confidence, successes, trials - successes + 1)) if successes else 0.0
 
 
 def log_slopes(x: Float[np.ndarray, "points"], y: Float[np.ndarray, "rows points"]) -> Float[np.ndarray, "rows"]:

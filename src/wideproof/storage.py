@@ -65,7 +65,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
             os.fchmod(file.fileno(), 0o644)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException as error:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
@@ -138,8 +138,8 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise InputError(f"cannot create {path}: {error.strerror or error}; choose another folder") from error
     try:
         yield temporary
-        os.chmod(temporary, 0o755)
-        os.rename(temporary, path)
+        temporary.chmod(0o755)
+        temporary.rename(path)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
         _remove_empty(made)
@@ -159,11 +159,11 @@ def replace_folder(path: Path) -> Iterator[Path]:
     old = None
     try:
         yield temporary
-        os.chmod(temporary, 0o755)
+        temporary.chmod(0o755)
         if path.exists():
             old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
-            os.rename(path, old / path.name)
-        os.rename(temporary, path)
+            path.rename(old / path.name)
+        temporary.rename(path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}; choose another folder") from error
     finally:

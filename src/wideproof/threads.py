@@ -9,6 +9,8 @@ from functools import lru_cache
 
 from threadpoolctl import ThreadpoolController
 
+FEW = 1500  # rows of a matrix for which one thread is enough
+
 
 class _Held:
     """How many hold BLAS to one thread now; the number is one for the whole process, so the last one puts it back."""
@@ -36,6 +38,15 @@ def one_blas_thread() -> Iterator[None]:
             _Held.count -= 1
             if _Held.count == 0:
                 _Held.limit.close()
+
+
+def threads_for(rows: int) -> contextlib.AbstractContextManager[None]:
+    """Hold BLAS to one thread where matrices have few rows.
+
+    They take a second at most, and where a machine has less to give than it has cores, threads that wait for each other
+    took ten times as long.
+    """
+    return one_blas_thread() if rows <= FEW else contextlib.nullcontext()
 
 
 @lru_cache(maxsize=1)
