@@ -21,8 +21,8 @@ import numpy as np
 from peers.common import RESULTS, machine, write_json
 
 import wideproof as wp
+from wideproof.certificates import Problem, certify
 from wideproof.certificates.attempt import Attempt
-from wideproof.certificates.certifying import certify
 from wideproof.certificates.polishing import polish
 from wideproof.certificates.widths import doubled, width_needed
 from wideproof.data import AnyDataset, Dataset
@@ -47,11 +47,11 @@ WORK = 40_000_000_000  # products of a layer in the run that confirms a proof
 def trained(network: Network, data: AnyDataset, steps: int) -> tuple[dict[str, np.ndarray], Attempt, bool]:
     """Train for a while; certify there, or after polishing."""
     run = wp.train(network, data, wp.Recipe(steps=steps, target_loss=1e-4))
-    attempt = certify(network, run.params, data)
+    attempt = certify(Problem(network, data).at(run.params))
     if attempt.passed:
         return dict(run.params), attempt, False
     found = polish(network, run.params, data.x, data.y)
-    return found.params, certify(network, found.params, data), True
+    return found.params, certify(Problem(network, data).at(found.params)), True
 
 
 def after(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ def after(options: argparse.Namespace) -> list[dict[str, Any]]:
         network = wp.build(name, data.input_shape, data.target_shape, **kept)
         params, attempt, polished = trained(network, data, options.steps)
         start = time.perf_counter()
-        certify(network, params, data)
+        certify(Problem(network, data).at(params))
         seconds = time.perf_counter() - start
         rows.append(row(network, data, attempt, {"polished": polished, "certify_seconds": seconds}))
         r = rows[-1]
@@ -195,7 +195,7 @@ def cost(options: argparse.Namespace) -> list[dict[str, Any]]:
         network = FullyConnected(64, width, 3, activation=get_activation("tanh"))
         params = polish(network, network.init(0), data.x, data.y).params
         start = time.perf_counter()
-        attempt = certify(network, params, data)
+        attempt = certify(Problem(network, data).at(params))
         seconds = time.perf_counter() - start
         found = row(network, data, attempt, {"n": n, "width": width, "certify_seconds": seconds})
         rows.append(found)
@@ -206,7 +206,7 @@ def cost(options: argparse.Namespace) -> list[dict[str, Any]]:
             print(f"{what.replace('_', ' ')} grow like {key}^{slope:.2f}")
     wide = sphere(100, 64, 0)
     network = FullyConnected(64, 65536, 1, activation=get_activation("tanh"), trained=("hidden",))
-    attempt = certify(network, doubled(network, 0, 100.0), wide)
+    attempt = certify(Problem(network, wide).at(doubled(network, 0, 100.0)))
     found = row(network, wide, attempt, {"n": 100, "width": 65536})
     print(f"before training, n 100, width 65536, one hidden layer, output scale 100: h {found['h']:.3g}, "
           f"verify {found['verify_seconds']:.1f} s, {found['verdict']}")  # fmt: skip

@@ -86,9 +86,10 @@ def make(given: argparse.Namespace) -> dict[str, Any]:
 
     from wideproof.certificates import anchor, many
     from wideproof.certificates.balance import balanced
-    from wideproof.certificates.certifying import certify
+    from wideproof.certificates.certify import certify
     from wideproof.certificates.memory import memory_needed
     from wideproof.certificates.polishing import fit_read_out, polish
+    from wideproof.certificates.problem import Problem
     from wideproof.networks import FullyConnected, get_activation
     from wideproof.training import Recipe, train
 
@@ -122,7 +123,9 @@ def make(given: argparse.Namespace) -> dict[str, Any]:
     ):  # fmt: skip
         stages.watch(module, name, title)
     with stages.stage("certifying"):
-        attempt = certify(network, balanced(network.graph, found.params, data.y) or found.params, data, about=about)
+        attempt = certify(
+            Problem(network, data).at(balanced(network.graph, found.params, data.y) or found.params), about=about
+        )
     print(attempt, flush=True)
     if attempt.certificate is None:
         raise SystemExit("no certificate")

@@ -24,34 +24,35 @@ from peers.common import RESULTS, machine, write_json
 import wideproof as wp
 from wideproof.certificates import (
     Attempt,
-    certify_basin,
-    certify_epochs,
-    certify_orders,
-    certify_sampling,
+    Basin,
+    Epochs,
+    Orders,
+    Point,
+    Problem,
+    Sampling,
+    certify,
     enter,
     polish,
     scale_needed,
 )
-from wideproof.data import AnyDataset
-from wideproof.networks import FullyConnected, Network
+from wideproof.networks import FullyConnected
 from wideproof.precision import double
 from wideproof_verify import verify
 
 N, BATCH, STEPS = 200, 50, 800
-Problem = tuple[Network, dict[str, np.ndarray], AnyDataset]
 
 
-def trained() -> tuple[wp.Run, Problem]:
+def trained() -> tuple[wp.Run, Point]:
     """Train on 200 digits by SGD, and polish the end."""
     data = wp.prepare(wp.load("digits", classes=(0, 1), limit=N), "whiten,unit")
     network = wp.build("fully-connected", data.input_shape, data.target_shape, width=256, depth=1, activation="erf")
     size = 0.5 * wp.train(network, data, wp.Recipe(steps=0, batch=BATCH)).step_size
     run = wp.train(network, data, wp.Recipe(steps=STEPS, batch=BATCH, step_size=size))
     assert run.step == STEPS, run
-    return run, (network, polish(network, run.params, data.x, data.y).params, data)
+    return run, Problem(network, data).at(polish(network, run.params, data.x, data.y).params)
 
 
-def certified(name: str, made: Callable[[], Attempt]) -> dict[str, Any]:
+def certified(name: str, made: Callable[[], Attempt[Any]]) -> dict[str, Any]:
     """Certify, verify, and return the figures."""
     began = time.perf_counter()
     found = made()
@@ -71,26 +72,26 @@ def certified(name: str, made: Callable[[], Attempt]) -> dict[str, Any]:
 
 def theorems() -> Iterator[dict[str, Any]]:
     """From how far away gradient descent and SGD converge to zero loss."""
-    run, problem = trained()
-    yield certified("Theorem 4, gradient descent", lambda: certify_basin(*problem))
+    run, point = trained()
+    yield certified("Theorem 4, gradient descent", lambda: certify(point, Basin()))
     for batch in (1, N // 5, BATCH, N):
-        yield certified(f"Theorem 5, batches of {batch}", lambda batch=batch: certify_epochs(*problem, batch=batch))
+        yield certified(f"Theorem 5, batches of {batch}", lambda batch=batch: certify(point, Epochs(batch)))
     for batch in (N // 5, N):
         fixed = [i // batch for i in range(N)]
         yield certified(
             f"Theorem 5, fixed batches of {batch}",
-            lambda batch=batch, fixed=fixed: certify_epochs(*problem, batch=batch, partition=fixed),
+            lambda batch=batch, fixed=fixed: certify(point, Epochs(batch, partition=fixed)),
         )
     for batch in (N // 5, BATCH):
-        yield certified(f"Theorem 6, batches of {batch}", lambda batch=batch: certify_sampling(*problem, batch=batch))
+        yield certified(f"Theorem 6, batches of {batch}", lambda batch=batch: certify(point, Sampling(batch)))
     for batch in (1, BATCH):
         yield certified(
-            f"Proposition 7, 10^6 steps, batches of {batch}", lambda batch=batch: certify_orders(*problem, batch=batch)
+            f"Proposition 7, 10^6 steps, batches of {batch}", lambda batch=batch: certify(point, Orders(batch))
         )
-    for name, made in (("5", certify_epochs), ("6", certify_sampling)):
+    for name, theorem in (("5", Epochs(BATCH)), ("6", Sampling(BATCH))):
         yield certified(
             f"{run.step} stored steps of SGD, then Theorem {name}, batches of {BATCH}",
-            lambda made=made: enter(run, made(*problem, batch=BATCH)),
+            lambda theorem=theorem: enter(run, certify(point, theorem)),
         )
 
 
@@ -100,8 +101,9 @@ ORDERS = ("greedy", "reversed", "shuffled")
 @double
 def hostile(epochs: int = 1000, greedy: int = 200) -> Iterator[dict[str, Any]]:
     """Run SGD from the border of Theorem 5's starts: the largest share of its bounds that is used."""
-    _, (network, params, data) = trained()
-    found = certify_epochs(network, params, data, batch=BATCH).certificate
+    _, point = trained()
+    network, params, data = point.network, point.params, point.data
+    found = certify(point, Epochs(BATCH)).certificate
     assert found is not None
     claims, names = found.claims, network.trained_names
     fixed = {name: jnp.asarray(weight) for name, weight in params.items() if name not in names}

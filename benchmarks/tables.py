@@ -1,9 +1,10 @@
 """Prove every table of a folder, one after another, as a person at the shell would: outcome, seconds by stage, memory.
 
-    python benchmarks/tables.py FOLDER [--out results.json] [--most-bytes N] [--seconds 900]
+    python benchmarks/tables.py FOLDER [--out results.json] [--most-bytes N] [--seconds 900] [--lanes 1] [--cores 2]
 
-Each table is a process of its own (`wideproof prove TABLE --json`). Results are kept after each; a run that was
-interrupted goes on where it was, and tables that are done are not done again.
+Each table is a process of its own (`wideproof prove TABLE --json`). With `--lanes` several run at once, each on
+`--cores` of its own. Results are kept after each; a run that was interrupted goes on where it was, and tables that are
+done are not done again.
 """
 
 from __future__ import annotations
@@ -16,19 +17,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
+
+from peers.common import machine, versions, write_json
 
 TABLES = (".csv", ".tsv", ".txt", ".npz", ".npy", ".parquet")
 
 
-def one(path: Path, seconds: float, more: list[str]) -> dict[str, Any]:
-    """Prove one table, with `more` options, and return what came of it."""
+def one(path: Path, seconds: float, more: list[str], cores: Sequence[int] = ()) -> dict[str, Any]:
+    """Prove one table, with `more` options, on these cores or on all, and return what came of it."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "wideproof", "prove", str(path), "--json", "--out", f"{folder}/proof"]
         command += more
+        if cores:
+            command = ["taskset", "--cpu-list", ",".join(map(str, cores)), *command]
         began = time.perf_counter()
-        with open(f"{folder}/out", "w+") as out, open(f"{folder}/err", "w+") as err:
+        with Path(folder, "out").open("w+") as out, Path(folder, "err").open("w+") as err:
             child = subprocess.Popen(command, stdout=out, stderr=err)
             code, usage = _wait(child, began + seconds)
             took = time.perf_counter() - began
@@ -48,8 +56,9 @@ def one(path: Path, seconds: float, more: list[str]) -> dict[str, Any]:
         **result,
         "outcome": "least loss" if found["proved"] and least > 0 else outcome,
         "sentence": found["headline"],
-        "start": found["start"],
-        "notes": [note for note in found["notes"] if note.startswith("not proved from")],
+        **{key: found[key] for key in ("start", "proved_from", "followed", "alpha", "share_moved")},
+        "limit": found["limit"],
+        "notes": [note for note in found["notes"] if note.startswith(("not proved from", "outputs are multiplied"))],
         "rows": found["data"]["n"],
         "distinct": found["data"]["distinct"],
         "least_loss": least,
@@ -102,16 +111,38 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=900)
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--more", default="", help="further options of `prove`, as in --more=--from-start")
+    parser.add_argument("--lanes", type=int, default=1, help="tables at once, each on cores of its own")
+    parser.add_argument("--cores", type=int, default=2, help="of a lane")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no table after so long")
     options = parser.parse_args()
-    rows: dict[str, dict[str, Any]] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    known = sorted(os.sched_getaffinity(0))
+    if options.lanes > 1 and options.cores * options.lanes > len(known):
+        parser.error(f"{options.lanes} lanes of {options.cores} cores each do not fit on {len(known)} cores")
+    kept = json.loads(options.out.read_text()) if options.out.exists() else {}
+    rows: dict[str, dict[str, Any]] = kept.get("rows", {})
+    cores = options.cores if options.lanes > 1 else len(known)
+    about = {"machine": {**machine(), "cores": cores}, "lanes": options.lanes, "versions": versions("wideproof", "jax")}
     only = set(filter(None, options.only.split(",")))
-    for path in sorted(options.folder.iterdir(), key=lambda path: path.stat().st_size):
-        if path.suffix not in TABLES or path.stat().st_size > options.most_bytes or (only and path.stem not in only):
-            continue
-        if path.stem not in rows:
-            rows[path.stem] = one(path, options.seconds, options.more.split())
-            options.out.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
-        print(shown(path.stem, rows[path.stem]), flush=True)
+    paths = [path for path in options.folder.iterdir() if path.suffix in TABLES and (not only or path.stem in only)]
+    paths = sorted(
+        (path for path in paths if path.stat().st_size <= options.most_bytes), key=lambda p: p.stat().st_size
+    )
+    lanes: SimpleQueue[Sequence[int]] = SimpleQueue()
+    for k in range(options.lanes):
+        lanes.put(known[cores * k : cores * (k + 1)] if options.lanes > 1 else ())
+    began = time.monotonic()
+
+    def prove(path: Path) -> None:
+        if path.stem not in rows and time.monotonic() - began < 60 * options.minutes:
+            lane = lanes.get()
+            rows[path.stem] = one(path, options.seconds, options.more.split(), lane)
+            lanes.put(lane)
+            write_json(options.out, {**about, "rows": dict(rows)})
+        if path.stem in rows:
+            print(shown(path.stem, rows[path.stem]), flush=True)
+
+    with ThreadPoolExecutor(options.lanes) as pool:
+        list(pool.map(prove, paths))
     print(summary(rows))
 
 
