@@ -227,10 +227,10 @@ def attempt(seed: int, fault: Fault, root: Path, selection: Selection, limit: in
     finally:
         place.write_bytes(text)
     outcome = {0: "survived", 1: "caught", 2: "caught", 4: "caught", 5: "survived"}.get(status, "undecided")
-    failing = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.M)
+    failing = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
     if outcome == "caught" and failing and tested(failing[:1], [], root, limit)[0]:
         outcome = "undecided"  # that test fails without the fault as well
-    passed = sum(line.count(".") for line in re.findall(r"^[.sxX]+", said, re.M))
+    passed = sum(line.count(".") for line in re.findall(r"^[.sxX]+", said, re.MULTILINE))
     by = failing[0] if failing else f"{passed} tests passed, exit {status}"
     change = f"{fault.old} -> {fault.new or 'nothing'}"
     seconds = round(time.monotonic() - began, 1)
@@ -271,7 +271,7 @@ def tested(files: list[str], only: list[str], root: Path, limit: int) -> tuple[i
 
 def preload() -> None:
     """Import what nearly all tests import, none of it from here: a fork has it at once."""
-    import jax.numpy
+    import jax.numpy  # noqa: ICN001, bound for `del` only
     import mpmath
     import pandas
     import scipy.optimize

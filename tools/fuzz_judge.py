@@ -452,22 +452,32 @@ class Case:
         y = (self.y if rows is None else self.y[rows]).astype(net.dtype)
         if self.loss_name == "squared":
             return run.pull(run.outputs - y)
+        if self.loss_name == "cross_entropy":
+            size = np.exp(run.outputs - run.outputs.max(axis=1, keepdims=True))
+            return run.pull(size / size.sum(axis=1, keepdims=True) - (y > 0))
         return run.pull(y * MARGIN_LOSSES[self.loss_name](y * run.outputs)[1])
 
     def loss(self, net: Net, theta: np.ndarray) -> Any:
         """Return the loss of all rows."""
         f, y = net.at(theta).outputs, self.y.astype(net.dtype)
+        if self.loss_name == "cross_entropy":
+            gaps = np.where(y > 0, -np.inf, f - f[y > 0][:, None])
+            return np.log1p(np.exp(gaps).sum(axis=1)).sum() / self.n
         each = (f - y) ** 2 / 2 if self.loss_name == "squared" else MARGIN_LOSSES[self.loss_name](y * f)[0]
         return each.sum() / self.n if self.mean else each.sum()
 
-    def margin(self, net: Net, theta: np.ndarray) -> Any:
-        """Return the least margin: y f, or by how much the own output exceeds all others."""
+    def margins(self, net: Net, theta: np.ndarray) -> Any:
+        """Return the margin of every row: y f, or by how much the own output exceeds all others."""
         f, y = net.at(theta).outputs, self.y.astype(net.dtype)
         if y.shape[1] == 1:
-            return (y * f).min()
+            return (y * f)[:, 0]
         require(((y == 1).sum(axis=1) == 1).all(), "the targets are not labels")
         own = y == 1
-        return (f[own] - np.where(own, -np.inf, f).max(axis=1)).min()
+        return f[own] - np.where(own, -np.inf, f).max(axis=1)
+
+    def margin(self, net: Net, theta: np.ndarray) -> Any:
+        """Return the least of them."""
+        return self.margins(net, theta).min()
 
     def apart(self, net: Net, theta: np.ndarray) -> np.ndarray:
         """Return the residuals from the means of equal rows, weighted: half their square is the loss above L*."""
@@ -571,7 +581,7 @@ def at_most(found: tuple[Any, Any], bound: Any, what: str, small: bool = False) 
     bound = LONG(bound)
     if np.isinf(slack):
         raise UndecidedError(f"{what}: float64 lost it")
-    require(value <= bound * (1 + LONG(1e-15)) + slack, f"{what}: {value:.12g} is not at most {bound:.12g}")
+    require(value <= bound + LONG(1e-15) * abs(bound) + slack, f"{what}: {value:.12g} is not at most {bound:.12g}")
     if value > bound and slack > 1e-3 * abs(bound) and not small:
         raise UndecidedError(f"{what}: {value:.6g} against {bound:.6g}, within a tolerance of {slack:.1g}")
 
@@ -719,16 +729,60 @@ def fit(case: Case, said: dict[str, str]) -> None:
     run = case.twin(case.anchor)
     value, slack = run.measure(case.margin)
     at_most((-value, slack), -LONG(said["margin"]), "minus the least margin")
+    rows = said.get("right", said.get("all_", "0"))
+    right = np.count_nonzero(case.margins(case.nets[0], case.anchor) > -1e-15)
+    require(right >= int(rows) and int(said.get("all", said.get("all_", case.n))) == case.n, "rows on the right side")
     if "zero" in said:
         require(value + slack > 0, "the training error is not zero")
     if "loss" in said:
         at_most(run.measure(case.loss), said["loss"], "logistic loss")
 
 
+def facts(case: Case, said: dict[str, str], run: Twin) -> None:
+    """What a sentence says of the stored weights: rows on the right side, the least margin, the loss."""
+    if case.loss_name != "squared":
+        require((np.abs(case.y) == 1).all(), "the targets are not labels")
+    if "all_" in said:
+        said = {**said, "all": said["all_"], "right": said["all_"]}
+    if "right" in said:
+        require(int(said["all"]) == case.n, "another number of rows")
+        right = np.count_nonzero(case.margins(case.nets[0], case.anchor) > -1e-15)
+        require(right >= int(said["right"]), f"{right} rows are on the right side")
+    if "margin" in said:
+        value, slack = run.measure(case.margin)
+        at_most((-value, slack), -LONG(said["margin"]), "minus the least margin")
+    at_most(run.measure(case.loss), said["now"], "loss at the stored weights")
+
+
+def falling(case: Case, said: dict[str, str]) -> None:
+    """Theorems 11 and 12: what is true at the weights, no step raises the loss, and what it is in the end."""
+    run, epsilon, steps = case.twin(case.anchor), LONG(said["epsilon"]), int(said["steps"])
+    facts(case, said, run)
+    if "alone" in said:
+        ends = {case.config["read_out"], case.config["bias"]}
+        require(set(case.config["trained"]) <= ends, "more than the read-out is trained")
+    if "vanishes" in said:
+        ends = {case.config["read_out"], case.config["bias"]} - {None}
+        require(ends <= set(case.config["trained"]), "outputs are not linear in what is trained")
+        require(case.margin(case.nets[0], case.given("goal/")) > 0, "the goal does not separate the classes")
+    before, slack = run.measure(case.loss)
+    for k in range(min(steps, case.cap)):
+        if "alone" not in said and before <= epsilon:
+            return
+        size = stored(said["eta"]) if "eta" in said else 1 / (stored(said["growth"]) * -np.expm1(-before))
+        run.step(size / (case.n if case.mean else 1))
+        after, loose = run.measure(case.loss)
+        at_most((after, loose + slack), before, f"loss after step {k + 1}", True)
+        before, slack = after, loose
+    if steps <= case.cap:
+        at_most((before, slack), epsilon, f"loss after {steps} steps")
+
+
 def impossible(case: Case, said: dict[str, str]) -> None:
     """Equal inputs with different targets."""
     require(case.least > 0, "no equal inputs have different targets")
-    require(Fraction(said["least"]) <= case.least, f"the least loss of any function is {float(case.least):.12g}")
+    least = float(case.least) if case.least < 10**300 else math.inf
+    require(Fraction(said["least"]) <= case.least, f"the least loss of any function is {least:.12g}")
 
 
 def balls_of_starts(case: Case, far: Any, count: int) -> list[np.ndarray]:
@@ -951,6 +1005,38 @@ def momentum(case: Case, said: dict[str, str]) -> None:
         at_most(run.away(), said["end"], f"way after step {k + 1}")
 
 
+def shortest(case: Case, net: Net, theta: np.ndarray) -> np.ndarray:
+    """Return θ − J⁺r, the step of Gauss and Newton: a factor in float64, refined in the precision of `net`."""
+    roots = np.repeat(case.roots.astype(net.dtype), net.rows)[:, None]
+    j, r = roots * net.at(theta, case.first).jacobian(), case.apart(net, theta)
+    coarse = j.astype(np.float64)
+    values, vectors = np.linalg.eigh(coarse @ coarse.T)
+    solved = np.zeros(len(r), net.dtype)
+    for _ in range(4):
+        left = r - j @ (j.T @ solved)
+        solved = solved + (vectors @ ((vectors.T @ left.astype(np.float64)) / values)).astype(net.dtype)
+    return theta - j.T @ solved
+
+
+def newton(case: Case, said: dict[str, str]) -> None:
+    """Theorem 13: what a step does to the residual, how far the weights move, the loss after so many steps."""
+    require((case.least > 0) == ("least" in said), "whether zero loss can be reached")
+    if case.large:
+        raise UndecidedError("the Jacobian is too large")
+    run, steps = case.twin(case.anchor), int(said["steps"])
+    before, slack = run.residual()
+    case.faint = bool(before <= 10 * slack)
+    for k in range(max(steps, 3) + 1):
+        if k == steps:
+            at_most((before**2 / 2, before * slack + slack**2), said["epsilon"], f"loss after {steps} steps")
+        run.update(lambda net, theta: shortest(case, net, theta))
+        after, loose = run.residual()
+        bound = LONG(said["square"]) * before**2
+        at_most((after, loose + 2 * LONG(said["square"]) * before * slack), bound, f"residual after step {k + 1}", True)
+        at_most(run.away(), said["end"], f"way after step {k + 1}", True)
+        before, slack = after, loose
+
+
 def number(name: str) -> str:
     """Return a group for a number."""
     return rf"(?P<{name}>{NUMBER})"
@@ -995,6 +1081,19 @@ ENTERED = rf"(?:{COURSE} {LED}\. )?"
 SGD = rf"{ENTERED}{update('other', number('eta'))}, from every start within {number('d')} of these weights"
 
 
+ROWS = (
+    rf"(?:(?:All {whole('all_')} rows are|At least {whole('right')} of {whole('all')} rows are) on the right side\. )?"
+)
+NAMED = (
+    "(?:half the sum of squares|half the mean over the rows of ‖f − y‖²|the mean logistic loss|"
+    "the mean softmax cross-entropy)"
+)
+SIZED = (
+    rf"(?:step size {number('eta')}|step sizes 1 / \({number('growth')} \(1 − exp\(−L\)\)\), L being its value before "
+    "the step)"
+)
+
+
 def ends(unit: str) -> str:
     """Return the pattern of what is left of distance and loss."""
     return (
@@ -1035,9 +1134,22 @@ FORMS: list[tuple[str, Callable[[Case, dict[str, str]], None]]] = [
         _sized(logistic),
     ),
     (
-        rf"(?P<zero>The training error is zero\. )?Every margin is at least {number('margin')}\."
-        rf"(?: The logistic loss is at most {number('loss')}\.)?",
+        rf"{ROWS}(?P<zero>The training error is zero\. )?Every margin is at least {number('margin')}\."
+        rf"(?: The (?:logistic loss|softmax cross-entropy) is at most {number('loss')}\.)?",
         fit,
+    ),
+    (
+        rf"{ROWS}(?:Every margin is at least {number('margin')}\. )?At these weights {NAMED} is at most "
+        rf"{number('now')}\. Gradient descent on the (?P<alone>read-out) alone from these weights with {SIZED} never "
+        rf"raises it, and after {counted()} it is at most {number('epsilon')}"
+        rf"(?P<vanishes>; it tends to 0, the infimum over all weights of the network)?\.",
+        falling,
+    ),
+    (
+        rf"{ROWS}(?:Every margin is at least {number('margin')}\. )?At these weights {NAMED} is at most "
+        rf"{number('now')}\. Gradient descent from these weights with {SIZED},? lowers it at every step until it is at "
+        rf"most {number('epsilon')}, after at most {counted()}\.",
+        falling,
     ),
     (rf"Equal inputs have different targets: the loss is never below {number('least')}\.", impossible),
     (
@@ -1082,5 +1194,12 @@ FORMS: list[tuple[str, Callable[[Case, dict[str, str]], None]]] = [
         rf"\(1 - {number('rate')}\)\^k times what it was at first, the weights move by less than {number('end')}, and "
         rf"after {counted()} the loss is at most {number('epsilon')}{ABOVE}\.",
         momentum,
+    ),
+    (
+        rf"Gauss–Newton with whole steps \(θ ← θ \+ Δ, of all Δ that minimize ‖f − y \+ JΔ‖ the shortest\) from these "
+        rf"weights converges to {GOAL}: the weights stay within {number('end')} of these, each step takes the "
+        rf"residual(?: from the means of equal rows)? to at most {number('square')} times its square, and after "
+        rf"{counted()} the loss is at most {number('epsilon')}{ABOVE}\.",
+        newton,
     ),
 ]

@@ -23,14 +23,14 @@ from safetensors.numpy import load, save
 DOCUMENT, ARRAYS = "certificate.json", "arrays.safetensors"
 THEOREMS = (
     "descent", "existence", "fit", "logistic", "impossible", "finite", "basin", "epochs", "sampling", "orders",
-    "ridge", "momentum",
+    "ridge", "momentum", "read_out", "margins", "newton",
 )  # fmt: skip
 CLAIMS = (
     "s", "S", "rho", "radii", "lipschitz", "sigma", "b", "eta", "rate", "h", "epsilon", "steps", "D", "newton_h",
     "newton_radius", "nested", "kappa", "distinct", "least_loss", "least_loss_at_most", "constant_sum", "jump",
     "margin", "loss_name", "loss", "c", "R1", "I1", "I2", "groups", "near", "d", "a", "t", "normal", "batch", "beta",
     "bend", "order", "partition", "within", "mu", "u", "failure", "late", "decay", "gamma", "ell", "reach",
-    "momentum",
+    "momentum", "right", "growth", "separates", "square",
 )  # fmt: skip
 ACTIVATIONS = (
     "softplus", "sigmoid", "tanh", "erf", "arctan", "sin", "swish", "gelu", "mish", "elu", "softsign", "identity",
@@ -38,14 +38,17 @@ ACTIVATIONS = (
 )  # fmt: skip
 LOSSES = (
     "squared", "logistic", "exp_linear", "squared_hinge", "half_squared_hinge", "huber_hinge", "hinge",
+    "cross_entropy",
 )  # fmt: skip
 # larger is weaker; smaller is weaker, or leaves more room
 UP = (
     "S", "rho", "lipschitz", "b", "h", "epsilon", "steps", "D", "newton_h", "newton_radius", "least_loss_at_most",
     "loss", "I1", "I2", "near", "beta", "bend", "order", "gamma", "ell", "late", "failure", "reach", "t",
+    "growth",
 )  # fmt: skip
 DOWN = (
     "s", "sigma", "eta", "rate", "kappa", "least_loss", "margin", "d", "a", "mu",
+    "right", "separates",
 )  # fmt: skip
 NEAR = (1 + 2**-52, 1 - 2**-53, 1 + 1e-14, 1 - 1e-12, 1 + 1e-9, 1 - 1e-6, 1.0001, 0.999, 1.01, 0.97, 1.1)
 FAR = (0.5, 2.0, 0.1, 10.0, 1e-3, 1e3, 1e-9, 1e9, 1e-300, 1e300)
@@ -410,10 +413,43 @@ def _momentum(m: Mutant, room: float) -> None:
     k["steps"] = 2 * _steps(k["rate"], size, k["epsilon"])
 
 
+def _newton(m: Mutant, room: float) -> None:
+    _existence(m, room)
+    k, (rise,) = m.claims, m.claims["lipschitz"]
+    k["radii"] = [max(k["radii"][0], k["newton_radius"])]
+    k["sigma"] = (k["s"] - rise * k["newton_radius"]) * (1 - 1e-12)
+    k["square"] = rise / (2 * k["sigma"] ** 2) * (1 + room) * (1 + 1e-12)
+    far, step, left, k["steps"] = 0.0, k["D"], k["rho"], 0
+    while left > math.sqrt(2 * k["epsilon"]) * (1 - 1e-12) and k["steps"] < 50:
+        far, left, k["steps"] = far + step, rise * step * step / 2, k["steps"] + 1
+        step = left / (k["s"] - rise * far)
+
+
+def _read_out(m: Mutant, room: float) -> None:
+    k = m.claims
+    k["loss"], k["epsilon"] = k["loss"] * (1 + room), k["epsilon"] * (1 + room)
+    k["steps"] = 2 * k["steps"] + 1
+    for name, factor in (("eta", 1 - room), ("growth", 1 + room)):
+        if name in k:
+            k[name] *= factor
+    for name in ("margin", "separates"):
+        if name in k:
+            k[name] -= room * (1 + abs(k[name])) if name == "margin" else room * k[name]
+
+
+def _margins(m: Mutant, room: float) -> None:
+    k = m.claims
+    k["loss"] *= 1 + room / 10
+    k["gamma"], k["a"], k["epsilon"] = k["gamma"] * (1 - room / 100), k["a"] * (1 + room), k["epsilon"] * (1 + room / 4)
+    k["steps"] = 4 * k["steps"] + 1
+    if "margin" in k:
+        k["margin"] -= room * (1 + abs(k["margin"]))
+
+
 RESTATED = {
     "descent": _descent, "existence": _existence, "fit": _fit, "logistic": _logistic, "finite": _finite,
     "basin": _basin, "epochs": _epochs, "sampling": _sampling, "orders": _orders, "ridge": _ridge,
-    "momentum": _momentum,
+    "momentum": _momentum, "newton": _newton, "read_out": _read_out, "margins": _margins,
 }  # fmt: skip
 
 
@@ -701,9 +737,13 @@ def array_names(rng: random.Random, m: Mutant) -> None:
     if how == 0:
         del m.arrays[name]
     elif how == 1:
-        m.arrays[rng.choice(["extra", "weights/extra", "start/extra", "centre/extra", name + " "])] = m.arrays[name]
+        m.arrays[rng.choice(["extra", "weights/extra", "start/extra", "centre/extra", "goal/extra", name + " "])] = (
+            m.arrays[name]
+        )
     elif how == 2:
-        m.arrays[rng.choice(["start/", "centre/", "weights/"]) + name.split("/")[-1]] = m.arrays.pop(name)
+        m.arrays[rng.choice(["start/", "centre/", "weights/", "goal/", "direction/"]) + name.split("/")[-1]] = (
+            m.arrays.pop(name)
+        )
     elif how == 3:  # the weights as a start or a centre as well
         prefix = rng.choice(["start/", "centre/"])
         for each in m.net["trained"]:

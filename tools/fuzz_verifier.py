@@ -46,7 +46,7 @@ from fuzz_mutants import ARRAYS, DOCUMENT, load_parts, mutate, write
 
 ROOT = Path(__file__).parents[1]
 ANSWERS = ("proved", "not proved", "malformed", "not judged")
-GRACE, JUDGING = 2.0, 120.0  # seconds: beyond the limit of time; for a judgement
+GRACE, MAKING, JUDGING = 2.0, 120.0, 120.0  # seconds: beyond the limit of time; to write a mutant; for a judgement
 SECOND = 20  # of so many sentences one is judged a second time
 FAILED = "the verifier failed"
 COLUMNS = (
@@ -181,6 +181,7 @@ class Worker:
     connection: Any
     task: tuple[str, int] | None = None
     since: float = 0.0
+    written: bool = False
     known: dict[str, Any] | None = None
 
 
@@ -202,7 +203,7 @@ def run(options: argparse.Namespace, tasks: Iterator[tuple[str, int]], note: Cal
         while True:
             for worker in workers:
                 if worker.task is None and (task := next(tasks, None)) is not None:
-                    worker.task, worker.since, worker.known = task, time.monotonic(), None
+                    worker.task, worker.since, worker.known, worker.written = task, time.monotonic(), None, False
                     worker.connection.send(task)
             busy = [worker for worker in workers if worker.task is not None]
             if not busy:
@@ -216,7 +217,7 @@ def run(options: argparse.Namespace, tasks: Iterator[tuple[str, int]], note: Cal
                     while worker.task is not None and worker.connection.poll():
                         said, record = worker.connection.recv()
                         if said == "written":
-                            worker.since = time.monotonic()
+                            worker.written, worker.since = True, time.monotonic()
                         elif said == "verified":
                             worker.known, worker.since = record, time.monotonic()
                         else:
@@ -227,8 +228,9 @@ def run(options: argparse.Namespace, tasks: Iterator[tuple[str, int]], note: Cal
                 if worker.task is None:
                     continue
                 spent = time.monotonic() - worker.since
-                if worker.known is None and spent > options.time + GRACE + 3 + 10 * (not worker.process.is_alive()):
-                    end = "no verdict in time"
+                allowed = options.time + GRACE + 3 if worker.written else MAKING
+                if worker.known is None and spent > allowed + 10 * (not worker.process.is_alive()):
+                    end = "no verdict in time" if worker.written else "the mutant was not written in time"
                 elif worker.known is not None and spent > JUDGING:
                     end = "no judgement in time"
                 if end:
@@ -237,7 +239,7 @@ def run(options: argparse.Namespace, tasks: Iterator[tuple[str, int]], note: Cal
                     did = mutate(load_parts(Path(options.corpus, name)), name, options.seed, index).did
                     blank |= {"mutations": did, "answer": "raised" if lost else "no answer", "seconds": round(spent, 1)}
                     record = dict(worker.known or blank | {"judged": "", "why": end})
-                    if worker.known is None and not lost:
+                    if worker.known is None and not lost and worker.written:
                         record["late"] = True
                     elif worker.known is not None:
                         record |= {"judged": "undecided", "why": end}

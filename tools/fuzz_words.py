@@ -95,7 +95,8 @@ def subject_fits(
     same(data, digest(x, arrays["y"]), "the digest of the data")
     name, mean = document["loss"]["name"], document["loss"]["reduction"] == "mean"
     wanted = "half the mean over the rows of ‖f − y‖²" if mean else "half the sum of squares"
-    wanted = wanted if name == "squared" else f"the mean {name} loss"
+    own = "the mean softmax cross-entropy" if name == "cross_entropy" else f"the mean {name} loss"
+    wanted = wanted if name == "squared" else own
     later = " from the second time on (the targets at the first time are not used)"
     same(loss, wanted + later * (config["times"] > 0), "the loss")
     anything = network == "any function of them"

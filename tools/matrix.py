@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 JAX = ("0.10.0", "newest")
 # One file of most layers, and the README, which proves two tables, trains, follows and fits an estimator.
 TESTS = (

@@ -6,6 +6,7 @@ environment and runs the demo outside of the checkout; then verifies the demo's 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -33,7 +34,10 @@ def main() -> None:
         print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
         began = time.monotonic()
 
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--tag", default="", help="the tag that is to be released, as in v1.2.3")
     version = stated_version()
+    require_tag(parser.parse_args().tag, version)
     done(f"version {version} in pyproject.toml, CITATION.cff, README.md and CHANGELOG.md")
     with tempfile.TemporaryDirectory(prefix="release-") as folder:
         place = Path(folder)
@@ -76,10 +80,16 @@ def stated_version() -> str:
     return version
 
 
+def require_tag(tag: str, version: str) -> None:
+    """End the script unless a tag, if there is one, is that of this version."""
+    if tag and tag != f"v{version}":
+        sys.exit(f"The tag {tag} is not v{version}, the version that is stated: change one of the two.")
+
+
 def day(version: str) -> str:
     """Return the day that the changelog gives a version."""
     found = re.search(
-        rf"^## \[{re.escape(version)}\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M
+        rf"^## \[{re.escape(version)}\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     return found[1] if found else "a day that CHANGELOG.md does not give"
 
