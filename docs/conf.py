@@ -13,7 +13,7 @@ project = "Wideproof"
 release = version = installed("wideproof")
 project_copyright = "the authors of Wideproof"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "formulas", "docstrings", "public"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "formulas", "docstrings", "public", "bench"]
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 4
 myst_dmath_double_inline = True

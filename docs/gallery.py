@@ -94,7 +94,7 @@ def index(scripts: dict[str, str]) -> str:
 
 def card(stem: str, script: str) -> str:
     """Return a script's card: its first picture, its title, its sentence."""
-    first = sorted(PICTURES.glob(f"{stem[:2]}-*.svg"))[0].name
+    first = min(PICTURES.glob(f"{stem[:2]}-*.svg")).name
     return (
         f"::::{{container}} card\n[![{title(script)}](../_static/gallery/{first})]({stem}.md)\n\n"
         f"**[{title(script)}]({stem}.md)**\n\n{summary(script)}\n::::\n"

@@ -52,7 +52,8 @@ assert clash.first == ((11, 20),)
 assert clash.least_square == 1.0
 
 # %% [markdown]
-# Drop one row of each planted pair and the assumptions of Du et al. and of Frei et al. hold.
+# Drop one row of each planted pair and the assumptions of Du et al. hold. That of Frei et al. is about all rows that
+# may occur, which no sample shows.
 
 # %%
 clean = data.take([i for i in range(data.n) if i not in (7, 12, 20)])

@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import wideproof as wp
-from wideproof.certificates import certify, doubled, polish
+from wideproof.certificates import Problem, certify, doubled, polish
 from wideproof.data import Dataset
 from wideproof.networks import FullyConnected
 from wideproof.report import save_figure
@@ -51,11 +51,11 @@ assert wp.prove(table, "grade", require_zero=True).impossible
 data = wp.prepare(wp.load("iris", classes=("setosa", "virginica"), limit=40), "whiten,unit")
 network = wp.build("fully-connected", data.input_shape, data.target_shape, width=128, depth=2, activation="tanh")
 run = wp.train(network, data, wp.Recipe(steps=300))
-attempt = certify(network, run.params, data)
+attempt = certify(Problem(network, data).at(run.params))
 print(f"after {run.step} steps: loss {run.loss:.3g}, proof ratio {attempt.h:.3g} (below 0.5 there is a proof)")
 if not attempt.passed:
     polished = polish(network, run.params, data.x, data.y)
-    attempt = certify(network, polished.params, data)
+    attempt = certify(Problem(network, data).at(polished.params))
     print(f"polished by {polished.steps} Gauss-Newton steps: proof ratio {attempt.h:.3g}")
 assert attempt.certificate is not None
 
@@ -73,7 +73,7 @@ points = Dataset(x / np.linalg.norm(x, axis=1, keepdims=True), np.where(np.arang
 ratios = {}
 for width in (32, 64, 128, 256):
     wide = FullyConnected(input_dim=100, width=width, depth=1, trained=("hidden",))
-    attempt = certify(wide, doubled(wide, seed=0), points)
+    attempt = certify(Problem(wide, points).at(doubled(wide, seed=0)))
     steps = (
         ""
         if attempt.descent is None

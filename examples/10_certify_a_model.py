@@ -42,8 +42,8 @@ print(f"the same outputs up to {difference:.1g}")
 assert difference < 1e-12
 
 # %% [markdown]
-# Certified and verified, from the very weights that Adam left. Had they not been close enough to a perfect fit, they
-# would have been polished, and the answer would say how far they moved.
+# Certified and verified, from the very weights that Adam left. Had they not been close enough to a perfect fit, the
+# last layer alone would have been trained; with `polish=0.1` they may move, and the answer says how far.
 
 # %%
 proof = wp.certify(model, (x, y))

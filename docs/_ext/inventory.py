@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 from links import broken
-from public import PACKAGES, names_of
+from names import PACKAGES, names_of
 
 LOADED = re.compile(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"(https?://[^\"]+)\"")
 
