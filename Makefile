@@ -7,8 +7,9 @@ BIN := $(VENV)/bin
 # `pip install --group` came with pip 25.1.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO := wideproof-demo
+TORCH := $(VENV)/torch
 
-.PHONY: help demo test test-all test-matrix faults lint types docs gallery benchmark release-check clean
+.PHONY: help demo test test-all test-torch torch test-matrix faults lint types docs rocq gallery notebooks page benchmark release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -39,7 +40,14 @@ test-all: $(VENV)/.dev  ## run all tests, minutes
 	$(SAY_BROWSER)
 	$(PYTEST)
 
-test-matrix: $(BIN)/python  ## quick tests on Python 3.11 to 3.13, oldest and newest JAX
+# PyTorch has an environment of its own, in which only the tests run that need it.
+test-torch: torch  ## test what takes PyTorch modules; PyTorch is installed first, for the CPU
+	$(COMPILED) $(TORCH)/bin/python -m pytest -n $(WORKERS) tests/networks/exchange/test_torch.py \
+		tests/networks/exchange/test_heads_torch.py tests/kernels/test_modules.py
+
+torch: $(TORCH)/.installed
+
+test-matrix: $(BIN)/python  ## quick tests on Python 3.11 to 3.14, oldest and newest JAX
 	$(BIN)/python tools/matrix.py
 
 faults: $(VENV)/.dev  ## plant fifty faults in a copy and see which the tests catch, an hour
@@ -55,20 +63,32 @@ types: $(VENV)/.dev  ## check types
 docs: $(VENV)/.docs  ## build the site into site/; open site/index.html
 	$(BIN)/python benchmarks/page.py --check
 	$(BIN)/python docs/gallery.py --check
+	$(BIN)/python docs/notebooks.py --check
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs site
 	$(BIN)/python docs/_ext/inventory.py site
+
+# Nothing but coqc and CoqInterval is needed: no Python package besides the standard library.
+rocq:  ## compile the theories in Rocq and have its kernel check the examples
+	$(PYTHON) tools/rocq.py
 
 gallery: $(VENV)/.installed  ## run the examples again for the site's gallery, minutes
 	$(BIN)/python docs/gallery.py
 
+notebooks: $(VENV)/.installed  ## run the tutorials again for their notebooks, minutes
+	$(BIN)/python docs/notebooks.py
+
+# Nothing but Python is needed.
+page:  ## write the lab's bench as one file that opens in a browser without an installation: wideproof-page.html
+	PYTHONPATH=src $(PYTHON) -m wideproof.lab.alone wideproof-page.html
+
 benchmark: $(VENV)/.dev  ## measure steps per second (PyTorch is compared if it is installed)
 	$(BIN)/python benchmarks/training.py
 
-release-check: $(VENV)/.dev  ## build, install elsewhere, run the demo from the wheel, verify it without JAX
-	$(BIN)/python tools/release_check.py
+release-check: $(VENV)/.dev  ## compare versions (TAG=v1.2.3, too), build, install elsewhere, run the demo from the wheel, verify it without JAX
+	$(BIN)/python tools/release_check.py $(if $(TAG),--tag "$(TAG)")
 
 clean:  ## remove everything that make wrote
-	rm -rf $(VENV) .matrix $(DEMO) site dist faults.jsonl .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .matrix $(DEMO) wideproof-page.html site dist faults.jsonl .pytest_cache .ruff_cache .hypothesis
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp file for each set of dependencies, made again when pyproject.toml changes.
@@ -86,4 +106,10 @@ $(VENV)/.dev: $(VENV)/.installed
 
 $(VENV)/.docs: $(VENV)/.installed
 	$(PIP) install --group docs
+	touch $@
+
+$(TORCH)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip --disable-pip-version-check --quiet install --upgrade "pip>=25.1"
+	$(TORCH)/bin/python -m pip --disable-pip-version-check --quiet install --editable . --group torch
 	touch $@
