@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
-from wideproof_verify import floats
+from wideproof_verify import double, floats
 from wideproof_verify.arithmetic import BALLS, FLOATS, balls, positive_definite
 from wideproof_verify.eigenvalues import FEW, Symmetric
 from wideproof_verify.floats import Floats
@@ -84,10 +84,27 @@ def test_activations_contain_the_balls(rng, name):
 
 @pytest.mark.parametrize("fine", [False, True])
 @pytest.mark.parametrize("name", sorted(ENDS))
+def test_blocks_in_which_some_are_saturated_are_as_each_alone(rng, name, fine, monkeypatch):
+    """Polynomials for some and ends for others, in many blocks, in threads: the same bits as number by number."""
+    least = ENDS[name][2 if fine else 1][0]
+    z = np.append(rng.uniform(-2 * least, 2 * least, 150), [least, -least, math.nextafter(least, 0), 0.0])
+    low = np.spacing(np.abs(z)) / 2 * rng.uniform(-1, 1, z.shape) if fine else None
+    rad = rng.uniform(0, 1e-12, z.shape)
+    alone = [floats.activate(name, Floats(z, rad, low)[k : k + 1]) for k in range(len(z))]
+    monkeypatch.setattr(double, "BLOCK", 8)
+    monkeypatch.setattr(double, "CORES", 3)
+    for part, found in enumerate(floats.activate(name, Floats(z, rad, low))):
+        for kind in ("mid", "rad", "low")[: 3 if fine else 2]:
+            assert np.array_equal(getattr(found, kind), [getattr(one[part], kind)[0] for one in alone]), kind
+
+
+@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("name", sorted(ENDS))
 def test_saturated_units_are_closed(rng, name, fine, monkeypatch):
-    """Beyond ±40, in double-double ±72, no ball is asked for, and what is said holds; what is no number stays so."""
-    least = 40.0 if not fine or ENDS[name][1] == ENDS[name][2] else 72.0
-    z = np.concatenate([rng.uniform(least, 300, 60), [math.nextafter(least, 100), least + 1e-9, 750.0, 1e6, 1e300]])
+    """Beyond its end no ball is asked for, and what is said holds; what is no number stays so."""
+    least = ENDS[name][2 if fine else 1][0]
+    some = [math.nextafter(least, 100), least + 1e-9, 750.0, 1e6, 1e300]
+    z = np.concatenate([rng.uniform(least, 300, 60), rng.uniform(least, least + 0.01, 60), some])
     z = np.concatenate([z, -z])
     low = np.spacing(np.abs(z)) / 2 * rng.uniform(-1, 1, z.shape) if fine else None
     pair = ACTIVATIONS[name].both
@@ -109,7 +126,7 @@ def test_a_wrong_end_is_outside(monkeypatch):
     """Ends that are a thousandth too short do not hold the balls."""
     z, kind = np.array([40.001]), ENDS["softplus"]
     for short, right in ((0.999, False), (1.0, True)):
-        monkeypatch.setitem(ENDS, "softplus", (kind[0], (short * 4.2484e-18, kind[1][1]), kind[2]))
+        monkeypatch.setitem(ENDS, "softplus", (kind[0], (kind[1][0], short * 4.2484e-18, kind[1][2]), kind[2]))
         monkeypatch.setattr(floats, "TINY", 0.0)
         value, _ = floats.activate("softplus", Floats(z - 0.001 + 1e-14))
         with ctx.workprec(200):

@@ -8,11 +8,35 @@ so a low part that is not a number makes the high part not a number as well.
 """
 
 import math
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 import numpy as np
 
+BLOCK, SMALL = 1 << 15, 8  # numbers of a block that stays near the processor, and the least rows of one in products
+CORES = os.cpu_count() or 1
 U, V, TINY = math.ldexp(1.0, -53), math.ldexp(1.0, -100), 1e-280
 Pair = tuple[np.ndarray, np.ndarray]
+
+
+def blocks(shape: tuple[int, ...], least: int = 1) -> Iterator[slice]:
+    """Yield slices of the first axis of about `BLOCK` entries each, and `least` rows."""
+    step = max(least, BLOCK * shape[0] // max(1, math.prod(shape)))
+    return (slice(start, start + step) for start in range(0, shape[0], step))
+
+
+def each(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
+    """Do some work on every part, in threads: NumPy lets others compute meanwhile. No two may write to one place."""
+    parts = list(parts)
+    if CORES == 1 or len(parts) <= CORES:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(CORES) as pool:
+        for done in [pool.submit(copy_context().run, work, part) for part in parts]:
+            done.result()
 
 
 def two_sum(a: np.ndarray, b: np.ndarray) -> Pair:
@@ -93,10 +117,28 @@ def sliced(
     `low`, at most 1.1 n u M, and each of its at most n roundings in one order loses u times that; but orders after the
     first count 2^-β or less, and the first has one rounding: u times the last e and 2^-β of the former `low`.
     """
+    if len(a) < len(b):
+        high, low, rad = sliced(b, bl, a, al)
+        return high.T, low.T, rad.T
     k, bits = a.shape[1], slice_bits(a.shape[1])
+    n = -(-104 // bits)
+    (others, right), found = _cut(b, bl, bits, n), np.empty((3, len(a), len(b)))
+
+    def block(at: slice) -> None:
+        parts, left = _cut(a[at], None if al is None else al[at], bits, n)
+        found[:, at] = _added(parts, others, left * right[:, 0], k, bits)
+
+    each(block, blocks((len(a), max(k, len(b))), SMALL))
+    high, low, rad = found
+    return high, low, rad
+
+
+def _added(
+    parts: list[np.ndarray], others: list[np.ndarray], unit: np.ndarray, k: int, bits: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Add up the orders of a product, as `sliced` says."""
     n, step = -(-104 // bits), math.ldexp(1.0, -bits)
-    (parts, left), (others, right) = _cut(a, al, bits, n), _cut(b, bl, bits, n)
-    high, low = np.zeros((len(a), len(b))), np.zeros((len(a), len(b)))
+    high, low = np.zeros(unit.shape), np.zeros(unit.shape)
     for order in reversed(range(n)):
         high, low = high * step, low * step
         for i in range(max(0, order + 1 - len(others)), min(order + 1, len(parts))):
@@ -104,7 +146,6 @@ def sliced(
             low += e
     high, low = two_sum(high, low)
     rest = k * (1.2 + 0.27 * n) * (math.ldexp(1.0, -n * bits) + 3 * n * n * step * U * U)
-    unit = left * right[:, 0]
     rad = (V * np.abs(high) * (step * step) + rest) * unit * (1 + 8 * U) + TINY
     return high * (step * step) * unit, low * (step * step) * unit, rad
 

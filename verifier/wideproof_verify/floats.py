@@ -9,7 +9,6 @@ parts ("fine") all this is done in double-double, see `double`, where a rounding
 """
 
 import math
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -17,12 +16,11 @@ import numpy as np
 from flint import arb, arb_series, ctx  # pyright: ignore[reportAttributeAccessIssue]
 
 from wideproof_verify import double
-from wideproof_verify.double import TINY, U
+from wideproof_verify.double import SMALL, TINY, U, blocks, each
 from wideproof_verify.functions import ACTIVATIONS, ENDS
 
 MOST = 4096
-BLOCK = 1 << 15  # numbers of a block that stays near the processor
-SMALL, TALL = 8, 64  # rows of a block in products of matrices, and where both have so many rows or more
+TALL = 64  # rows of a block in products of matrices where both have so many rows or more
 FAINT = 1e-150  # far above the root of every sum of squares that underflowed
 STRUCTURE = (np.concatenate, np.stack, np.moveaxis, np.broadcast_to)
 _ball: Any = np.frompyfunc(arb, 1, 1)
@@ -174,12 +172,6 @@ def _times(a: Floats, b: Floats) -> Floats:
     return Floats(mid, rad)
 
 
-def blocks(shape: tuple[int, ...], least: int = 1) -> Iterator[slice]:
-    """Yield slices of the first axis of about `BLOCK` entries each, and `least` rows."""
-    step = max(least, BLOCK * shape[0] // max(1, math.prod(shape)))
-    return (slice(start, start + step) for start in range(0, shape[0], step))
-
-
 def _low(a: Floats) -> np.ndarray:
     return np.zeros(a.shape) if a.low is None else a.low
 
@@ -300,7 +292,7 @@ def _total(
     return first, rad
 
 
-STEP, REACH, FARTHER, TERMS = 64, 40, 72, 10  # beyond `FARTHER` the ends of all activations are fine enough
+STEP, REACH, TERMS = 64, 40, 10
 FINE, LOWS = 17, 9  # terms of a fine polynomial, and how many of its coefficients have low parts
 
 
@@ -322,17 +314,23 @@ def taylor(name: str, terms: int = TERMS, lows: int = 0) -> np.ndarray:
 
 
 def activate(name: str, z: Floats) -> tuple[Floats, Floats]:
-    """Return σ(z) and σ'(z): by polynomials within ±40, by what they tend to beyond, and by balls else."""
+    """Return σ(z) and σ'(z): by polynomials, by what they tend to where they have an end, and by balls else."""
     own, (first, second) = ACTIVATIONS[name], ACTIVATIONS[name].floats
     mid, low = z.mid.reshape(-1), None if z.low is None else z.low.reshape(-1)
+    reach = reach_of(name, low is not None)
     found = np.empty((4 if low is None else 6, z.size))  # value, slope, their errors, and their low parts
     inside = np.zeros(z.size, bool)
-    for at in blocks((z.size,)) if own.series else ():
-        inside[at] = np.abs(mid[at]) <= REACH
-        centre, within = np.where(inside[at], mid[at], 0), None if low is None else np.where(inside[at], low[at], 0)
-        found[:, at] = _polynomial(name, centre) if within is None else _fine(name, centre, within)
-    if name in ENDS and not inside.all():
-        inside |= _ends(name, mid, low, ~inside, found)
+
+    def block(at: slice) -> None:
+        inside[at] = known = np.abs(mid[at]) <= reach  # what is no number is not
+        some, here = slice(None) if known.all() else known, found[:, at]
+        here[:, some] = _polynomial(name, mid[at][some]) if low is None else _fine(name, mid[at][some], low[at][some])
+        if name in ENDS and some is known:
+            inside[at] |= _ends(name, mid[at], None if low is None else low[at], here)
+
+    if own.series:
+        taylor(name, *(() if low is None else (FINE, LOWS)))  # in balls, whose bits all threads share
+        each(block, blocks((z.size,)))
     if not inside.all():
         _by_balls(own.both, mid, low, ~inside, found)
     far = z.rad.reshape(-1)
@@ -345,11 +343,17 @@ def activate(name: str, z: Floats) -> tuple[Floats, Floats]:
     return Floats(value, off, *lows[:1]), Floats(slope, bend, *lows[1:])
 
 
-def _ends(name: str, mid: np.ndarray, low: np.ndarray | None, out: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Fill what is known of numbers beyond ±40, or in double-double beyond ±72; return where."""
+def reach_of(name: str, fine: bool = False) -> float:
+    """Return up to which |z| polynomials are used: not where an activation is known by its ends."""
+    _, near, far = ENDS.get(name, ("", (REACH,), (REACH,)))
+    return min(REACH, (far if fine else near)[0])
+
+
+def _ends(name: str, mid: np.ndarray, low: np.ndarray | None, found: np.ndarray) -> np.ndarray:
+    """Fill what is known of numbers beyond the ends, where they are finite; return where."""
     kind, near, far = ENDS[name]
-    off, least = (near, REACH) if low is None else (far, REACH if near == far else FARTHER)
-    at = out & (np.abs(mid) > least) & np.isfinite(mid)
+    least, *off = near if low is None else far
+    at = (np.abs(mid) > least) & np.isfinite(mid)
     sign, zero = np.sign(mid[at]), np.zeros(int(at.sum()))
     step = (1 + sign) / 2
     value, slope = {"sign": (sign, zero), "step": (step, zero), "ramp": (step * mid[at], step)}[kind]
@@ -429,7 +433,7 @@ def bent(name: str, z: Floats) -> Floats | None:
     """Return σ''(z), or `None` where only L2 is known.
 
     The coefficients of σ' around k/64 are at most C ≤ 3.5 (Cauchy): with h = 1/128 what follows degree 4 adds less than
-    5.1 C h⁴ < 7e-8 to σ'', rounding less than 1e-13. Beyond ±40 all of them but the sine have |σ''| < 1e-15.
+    5.1 C h⁴ < 7e-8 to σ'', rounding less than 1e-13. Beyond its end each of them has |σ''| < 1e-15; the sine has none.
     """
     if ACTIVATIONS[name].bend is None:
         return None
@@ -437,15 +441,17 @@ def bent(name: str, z: Floats) -> Floats | None:
     mid, far = z.mid.reshape(-1), z.plain().rad.reshape(-1)
     value, off = np.empty(z.size), np.empty(z.size)
     for at in blocks((z.size,)):
-        known = np.abs(mid[at]) <= REACH  # what is no number is not
-        flat = ~known & np.isfinite(mid[at]) & (name != "sin")
-        inside = np.where(known, mid[at], 0.0)
+        known = np.abs(mid[at]) <= reach_of(name)  # what is no number is not
+        flat = ~known & np.isfinite(mid[at]) & (name in ENDS)
+        some = slice(None) if known.all() else known
+        inside = mid[at][some]
         k = np.rint(inside * STEP)
         place, d = k.astype(np.int64) + STEP * REACH, inside - k / STEP
         found = 20 * table[5][place]
         for j in range(4, 1, -1):
             found *= d
             found += j * (j - 1) * table[j][place]
-        value[at] = np.where(known, found, 0.0)
+        value[at] = 0.0
+        value[at][some] = found
         off[at] = np.where(known | flat, 1e-7 + third * far[at] * (1 + 1e-9), most)
     return Floats(value.reshape(z.shape), off.reshape(z.shape))

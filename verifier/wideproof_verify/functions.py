@@ -49,17 +49,17 @@ def _ramp(z: arb) -> tuple[arb, arb]:
     return z.max(arb(1)) - 1 + slope * slope, slope
 
 
-# Beyond ±40 these are all but sign(z), (1 + sign(z))/2 or max(z, 0), and their slopes 0, 0 or (1 + sign(z))/2. Value
-# and slope are off by at most the first pair for |z| ≥ T = 40, and by the second for |z| ≥ T = 72:
+# Beyond ±T these are all but sign(z), (1 + sign(z))/2 or max(z, 0), and their slopes 0, 0 or (1 + sign(z))/2. T and by
+# how much value and slope are off at most for |z| ≥ T, first in float64, then in double-double:
 #     tanh   2 e^(-2T), 4 e^(-2T)      sigmoid, softplus   e^-T, e^-T (log(1 + x) ≤ x)
-#     swish  T e^-T, (1 + T) e^-T      erf, gelu           less than 1e-300, as e^-1600 and 40 e^-800 are
-ENDS: dict[str, tuple[str, tuple[float, float], tuple[float, float]]] = {
-    "erf": ("sign", (1e-300, 1e-300), (1e-300, 1e-300)),
-    "gelu": ("ramp", (1e-300, 1e-300), (1e-300, 1e-300)),
-    "tanh": ("sign", (3.61e-35, 7.22e-35), (3.61e-35, 7.22e-35)),
-    "sigmoid": ("step", (4.25e-18, 4.25e-18), (5.39e-32, 5.39e-32)),
-    "softplus": ("ramp", (4.25e-18, 4.25e-18), (5.39e-32, 5.39e-32)),
-    "swish": ("ramp", (1.7e-16, 1.75e-16), (3.88e-30, 3.93e-30)),
+#     swish  T e^-T, (1 + T) e^-T      erf   e^(-T²), 2 e^(-T²)      gelu   2T e^(-T²/2), 2T e^(-T²/2)
+ENDS: dict[str, tuple[str, tuple[float, float, float], tuple[float, float, float]]] = {
+    "erf": ("sign", (6.5, 4.49e-19, 8.97e-19), (9.0, 6.65e-36, 1.33e-35)),
+    "gelu": ("ramp", (9.5, 4.8e-19, 4.8e-19), (13.0, 5.22e-36, 5.22e-36)),
+    "tanh": ("sign", (22.0, 1.56e-19, 3.12e-19), (40.0, 3.61e-35, 7.22e-35)),
+    "sigmoid": ("step", (40.0, 4.25e-18, 4.25e-18), (72.0, 5.39e-32, 5.39e-32)),
+    "softplus": ("ramp", (40.0, 4.25e-18, 4.25e-18), (72.0, 5.39e-32, 5.39e-32)),
+    "swish": ("ramp", (40.0, 1.7e-16, 1.75e-16), (72.0, 3.88e-30, 3.93e-30)),
 }
 
 # Of swish: with s = sigmoid, |s| ≤ 1 and |s'| ≤ 1/(3.08 + x²), as |cosh(z/2)|² ≥ 1 + x²/4 − sin²(1/2): so |z s'| ≤ 0.5.
