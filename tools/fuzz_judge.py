@@ -794,6 +794,7 @@ def balls_of_starts(case: Case, far: Any, count: int) -> list[np.ndarray]:
 def near_zeros(case: Case, said: dict[str, str], run: Twin, macro: Callable[[Twin], None], cap: int) -> None:
     """Check the contraction towards the nearest minimum, the ball, and the loss at the end, of one run."""
     share, end, steps = 1 - LONG(said["rate"]), LONG(said["end"]), int(said["steps"])
+    require(stored(said["ball"]) == LONG(case.document["claims"]["radii"][0]), "the ball of the minima")
     least = case.lowest if "above" in said else LONG(0)
     before = None
     try:
@@ -1086,6 +1087,7 @@ ROWS = (
 )
 NAMED = (
     "(?:half the sum of squares|half the mean over the rows of ‖f − y‖²|the mean logistic loss|"
+    "the mean over the rows of the sum of the logistic losses of all outputs|"
     "the mean softmax cross-entropy)"
 )
 SIZED = (
@@ -1097,8 +1099,9 @@ SIZED = (
 def ends(unit: str) -> str:
     """Return the pattern of what is left of distance and loss."""
     return (
-        rf"each {unit} multiplies the distance to the nearest global minimum by at most 1 - {number('rate')}, the "
-        rf"weights stay within {number('end')} of the stored ones, and after {counted(unit)} the loss is at most "
+        rf"each {unit} multiplies the distance to the nearest of the global minima that lie within "
+        rf"{number('ball')} of these weights by at most 1 - {number('rate')}, the "
+        rf"weights stay within {number('end')} of these weights, and after {counted(unit)} the loss is at most "
         rf"{number('epsilon')}{ABOVE}\."
     )
 

@@ -96,6 +96,8 @@ def subject_fits(
     name, mean = document["loss"]["name"], document["loss"]["reduction"] == "mean"
     wanted = "half the mean over the rows of ‖f − y‖²" if mean else "half the sum of squares"
     own = "the mean softmax cross-entropy" if name == "cross_entropy" else f"the mean {name} loss"
+    if name not in ("squared", "cross_entropy") and config["outputs"] * len(config["sites"]) > 1:
+        own = f"the mean over the rows of the sum of the {name} losses of all outputs"
     wanted = wanted if name == "squared" else own
     later = " from the second time on (the targets at the first time are not used)"
     same(loss, wanted + later * (config["times"] > 0), "the loss")
@@ -130,17 +132,21 @@ def network_fits(words: str, config: dict[str, Any], sizes: list[tuple[tuple[int
     else:
         same(k, len(nodes), "the number of nodes")
     ends = [site + 1 for site in config["sites"]]
-    level = "" if config["bias"] is None else f" + {config['bias']}"
+    level = "" if config["bias"] is None else f" + {quoted(config['bias'])}"
     where = ", ".join(f"x{e}" for e in ends) if len(ends) <= LINES else f"x{ends[0]}, ..., x{ends[-1]}"
     at = f"x{ends[0]}{level}" if len(ends) == 1 else f"x{level} at {where}"
-    same(out, f"f = {config['read_out']} {at}", "the read-out")
+    same(out, f"f = {quoted(config['read_out'])} {at}", "the read-out")
     found = re.fullmatch(r"(.*?), (\d+) outputs?, (.*)\)", tail)
     if not found:
         raise WordsError(f"not understood: {tail[:80]}", unread=True)
     same(int(found[2]), config["outputs"], "the number of outputs")
     used = {t["weight"] for node in nodes for t in node["terms"]} | {config["read_out"], config["bias"]}
     whole = set(config["trained"]) == used - {None}
-    same(found[3], "all weights trained" if whole else f"trained: {', '.join(config['trained'])}", "what is trained")
+    same(
+        found[3],
+        "all weights trained" if whole else f"trained: {', '.join(map(quoted, config['trained']))}",
+        "what is trained",
+    )
     widths_fit(found[1], [units for _, units in sizes])
 
 
@@ -156,6 +162,19 @@ def widths_fit(words: str, widths: list[int]) -> None:
         same(said, widths[: len(said)] if each[2] else widths, "the hidden layers")
     else:
         raise WordsError(f"not understood: {words[:80]}", unread=True)
+
+
+def quoted(name: str) -> str:
+    """Return a name as the sentence has it: in quotation marks where it is no plain name."""
+    return name if re.fullmatch(r"[A-Za-z_][\w.]*", name) and name not in ACTIVATIONS else f'"{name}"'
+
+
+def bare(text: str) -> str:
+    """Return the name that a sentence has, which must be quoted as it should be."""
+    name = text.replace('"', "")
+    if text != quoted(name):
+        raise WordsError(f"not understood: {text[:80]}", unread=True)
+    return name
 
 
 def split(text: str, by: str) -> list[str]:
@@ -216,8 +235,8 @@ class Reader:
         """Return a term: a weight, what it multiplies, or both."""
         parts = split(text, " ")
         if len(parts) == 1 and not re.fullmatch(VALUE, text) and not text.endswith(")"):
-            return text, None, "ones", ()
-        name, phi = parts if len(parts) == 2 else (None, text)
+            return bare(text), None, "ones", ()
+        name, phi = (bare(parts[0]), parts[1]) if len(parts) == 2 else (None, text)
         found = re.fullmatch(
             rf"({VALUE})|flat\(({VALUE})\)|(windows|means)\(({VALUE}); size (\S+), stride (\S+), padding (\S+)\)", phi
         )

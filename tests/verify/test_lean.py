@@ -5,14 +5,14 @@ import pytest
 
 from tests.certificates.rewriting import parts, put
 from tests.verify.making import config, read
-from wideproof.certificates import Problem, certify
+from wideproof.certificates import Problem, anchor, certify
 from wideproof.certificates.polishing import fit_read_out
 from wideproof.data import Dataset
 from wideproof.data.repeats import distinct
 from wideproof.networks import FullyConnected, Residual, get_activation
-from wideproof_verify import verify
+from wideproof_verify import costs, passes, verify
 from wideproof_verify.arithmetic import BALLS, FLOATS
-from wideproof_verify.passes import DENSE, Anchor
+from wideproof_verify.passes import Anchor
 
 ERF = get_activation("erf")
 NETWORKS = [FullyConnected(4, 96, 1, ERF, outputs=40), Residual(4, 96, 2, ERF, outputs=40)]
@@ -33,6 +33,15 @@ def made(network, folder):
     return network, data, attempt, attempt.certificate.save(folder / "certificate")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few():
+    """Call fewer rows many, so that there is less to compute."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (anchor, passes, costs):
+            patch.setattr(module, "DENSE", 2000)
+        yield
+
+
 @pytest.fixture(scope="module")
 def case(tmp_path_factory):
     return made(NETWORKS[0], tmp_path_factory.mktemp("lean"))
@@ -43,7 +52,7 @@ def test_it_is_proved(network, case, tmp_path):
     _, data, _, folder = case if network is NETWORKS[0] else made(network, tmp_path)
     verdict = verify(folder)
     assert (verdict.answer, verdict.precision) == ("proved", 53), verdict.reason
-    assert data.y.size > DENSE
+    assert data.y.size > passes.DENSE
     assert "a global minimum" in verdict.statement
     assert "60 rows of 4 prepared inputs" in verdict.statement
 

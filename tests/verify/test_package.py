@@ -37,7 +37,7 @@ def test_it_imports_neither_jax_nor_wideproof():
 
 
 def test_it_is_short():
-    assert sum(len(path.read_text().splitlines()) for path in SOURCE.rglob("*.py")) <= 5158
+    assert sum(len(path.read_text().splitlines()) for path in SOURCE.rglob("*.py")) <= 5242
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -80,7 +80,8 @@ def verify(
     memory
         Limit in bytes; by default three quarters of this machine's memory.
     balls
-        Whether to do everything in ball arithmetic, so that float64 decides nothing; this is slow.
+        Whether to decide everything in ball arithmetic; this is slow. Bounds of single numbers, such as weights of
+        examples, may come from float64, rounded up with room.
     tell
         Callback; receives the estimated cost before anything is computed.
 

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import io
 import json
 import re
 import sys
@@ -52,7 +53,7 @@ def proofs_in(folder: Path) -> list[Path]:
     """Return the folders of proofs in a folder, by name, numbers in their order."""
     found = [one for one in folder.iterdir() if (one / "certificate").is_dir()] if folder.is_dir() else []
     return sorted(
-        found, key=lambda one: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", one.name)]
+        found, key=lambda one: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", one.name)]
     )
 
 
@@ -75,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     parser.add_argument("--time", type=seconds, default=HOUR, help="how long it may take: 90, 10m, 2h (one hour)")
     parser.add_argument("--memory", type=size, help="how much memory it may use: 4GB (three quarters of all)")
-    parser.add_argument("--balls", action="store_true", help="everything in ball arithmetic, nothing by float64; slow")
+    parser.add_argument("--balls", action="store_true", help="no decision by float64, all in ball arithmetic; slow")
     options = parser.parse_args(arguments)
     folder, inside = Path(options.folder), Path(options.folder, "certificate")
     several = [] if inside.is_dir() or (folder / "certificate.json").exists() else proofs_in(folder)
@@ -96,7 +97,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run() -> None:
-    """Run as a command."""
+    """Run as a command; what a terminal cannot show is written as its number."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(main())
 
 

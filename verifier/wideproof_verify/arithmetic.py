@@ -111,6 +111,10 @@ class Arithmetic:
         """Return the matrix product, quickly, for bounds that may be generous."""
         return product(a, b)
 
+    def summed(self, a: Array, b: Array) -> Array:
+        """Return the sums of products along the second axis."""
+        return (a * b).sum(axis=1)
+
     def activate(self, name: str, z: Array) -> tuple[Array, Array]:
         """Return σ(z) and σ'(z)."""
         check()
@@ -200,6 +204,10 @@ class FloatArithmetic(Arithmetic):
         check()
         return floats.rough(a, b)
 
+    def summed(self, a: Array, b: Array) -> Array:
+        check()
+        return floats.summed(a, b)
+
     def activate(self, name: str, z: Array) -> tuple[Array, Array]:
         check()
         if name == "identity":
@@ -246,7 +254,8 @@ class FloatArithmetic(Arithmetic):
         return arb(g.largest())
 
     def sides(self, z: Array, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.abs(z.mid) * (1 - 8 * U) <= (z.plain().rad + limits) * (1 + 8 * U), z.mid < 0
+        known = np.abs(z.mid) * (1 - 8 * U) > (z.plain().rad + limits) * (1 + 8 * U)  # not if a side is no number
+        return ~known, z.mid < 0
 
     def holds(self, a: Array, values: np.ndarray) -> np.ndarray:
         return np.abs(a.mid - values) <= a.plain().rad

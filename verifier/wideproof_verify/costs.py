@@ -6,6 +6,7 @@ files before anything is computed; the time is looked at again while it runs (`r
 
 import math
 import os
+from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from wideproof_verify.certificate import Certificate
 from wideproof_verify.maps import Patches
 from wideproof_verify.passes import DENSE
-from wideproof_verify.refusals import NotJudgedError
+from wideproof_verify.refusals import NotJudgedError, check
 from wideproof_verify.tables import SQUARINGS
 
 HOUR = 3600.0
@@ -66,7 +67,10 @@ def cost(c: Certificate, bits: int) -> Cost:
     values = sum(units * math.prod(grid) for grid, units in net.sizes)
     work = sum(math.prod(net.layouts[t.weight][1:]) * spots[k] for k, t in net.terms() if t.weight)
     rows, once = net.outputs * len(net.sites), n * work * unit  # outputs of an example; one pass forward
-    seconds, memory = 0.5 + once, each * n * values * 3
+    read = sum(
+        t.phi.places * t.phi.features for _, t in net.terms() if isinstance(t.phi, Patches)
+    )  # windows written out
+    seconds, memory = 0.5 + once, each * n * (values * 3 + read)
     if c.theorem == "read_out":
         wide = net.layouts[net.read_out][2]
         seconds += (4 * n * wide * min(n, wide) + n * wide * rows) * unit
@@ -76,7 +80,9 @@ def cost(c: Certificate, bits: int) -> Cost:
     for _, units, fan_in in net.layouts.values():
         seconds += units * fan_in * min(units, fan_in) * (20 * PRODUCT if float64 else unit)
     for _, t in net.terms():
-        seconds += 100 * CALL * math.prod(t.phi.positions) if isinstance(t.phi, Patches) else 0
+        if isinstance(t.phi, Patches) and t.weight:  # a matrix for every frequency, a sum over the places of a window
+            turns = math.prod(p + d * q for p, q, d in zip(t.phi.positions, t.phi.size, t.phi.dilation, strict=True))
+            seconds += turns / 2 * (100 * CALL + t.phi.count * 5 * CALL + math.prod(net.layouts[t.weight][1:]) * BALL)
     if c.start is not None:
         tables = _tables(c, bits)
         seconds += _steps(c, work, rows, bits) + tables.seconds
@@ -91,12 +97,19 @@ def _jacobian(c: Certificate, rows: int, work: float, values: int, unit: float, 
     count = n if lean and rows == net.outputs else rows * n
     sides = sum(sum(net.layouts[name][1:]) for name in net.trained)
     seconds = count**2 * sides * unit + count**3 * (4 * PRODUCT if float64 else unit)
+    pairs = 0.0
+    for name in net.hidden:  # gradients are paired position by position, or written out
+        _, units, fan_in = net.layouts[name]
+        places = n * sum(math.prod(net.sizes[net.inputs + k][0]) for k, _ in net.uses(name))
+        paired = places**2 * fan_in + (rows * places) ** 2 * (units + 100)
+        if paired <= rows * units * fan_in * (places + n * (rows * n + 200)):
+            seconds, pairs = seconds + paired * unit, max(pairs, float(rows * places) ** 2)
     forms = len(net.nodes) * len(net.trained) * n * (40 + 6 * len(net.trained))
     seconds += len(c.claims["radii"]) * forms * CALL
     seconds += 20 * n * n * CALL if "batch" in c.claims else 0
     small = 400.0 * len(net.nodes) * len(net.trained) * n
     sharp = _sharp(c, unit, each, float64) if c.sharp else Cost(0.0, 0.0)
-    memory = each * n * values * 3 * rows + each * count**2 + small
+    memory = each * n * values * 3 * rows + each * (count**2 + pairs) + small
     return Cost(seconds + sharp.seconds, memory + sharp.memory)
 
 
@@ -108,22 +121,26 @@ def _sharp(c: Certificate, unit: float, each: float, float64: bool) -> Cost:
     """
     net, n = c.network, len(c.x)
     quick, seconds, memory = 2 * PRODUCT if float64 else unit, 0.0, 0.0
+    uses: Counter[str | None] = Counter()  # places, in one pass: there may be many nodes and weights
+    for k, t in net.terms():
+        uses[t.weight] += math.prod(net.sizes[net.inputs + k][0])
+    read = [[net.layouts[t.weight][1:] for t in v.terms if t.weight and t.value >= net.inputs] for v in net.nodes]
+    work, fan = (np.array([float(found(sides)) for sides in read]) for found in (
+        lambda sides: sum(map(math.prod, sides)), lambda sides: max((fan_in for _, fan_in in sides), default=0)
+    ))  # fmt: skip
+    spots, units = np.array([(float(math.prod(grid)), float(units)) for grid, units in net.sizes[net.inputs :]]).T
+    high = units * spots
     for name in net.trained:
-        count = sum(math.prod(net.sizes[net.inputs + k][0]) for k, _ in net.uses(name))
-        wide, kept, most = net.layouts[name][1] * count, 0.0, 0.0
-        for node, (grid, units) in zip(net.nodes, net.sizes[net.inputs :], strict=True):
-            spots = math.prod(grid)
-            high, less = units * spots, min(units * spots, wide)
-            read = [net.layouts[t.weight][1:] for t in node.terms if t.weight and t.value >= net.inputs]
-            seconds += n * wide * spots * sum(math.prod(sides) for sides in read) * unit
-            seconds += 2 * n * ((high * wide * (less + 20) + less**3) * quick + 50 * CALL)
-            if count > 1:
-                seconds += 2 * n * (high * wide * (count + high) * unit + high**3 * quick)
-            kept += 2 * high * wide
-            most = max(
-                most, 2 * wide * spots * max((fan_in for _, fan_in in read), default=0), 3 * high * (wide + high)
-            )
-        memory = max(memory, each * (kept + most + count**2))
+        check()
+        count = float(uses[name])
+        wide = net.layouts[name][1] * count
+        less = np.minimum(high, wide)
+        each_node = wide * spots * work * unit + 2 * ((high * wide * (less + 20) + less**3) * quick + 50 * CALL)
+        if count > 1:
+            each_node = each_node + 2 * (high * wide * (count + high) * unit + high**3 * quick)
+        seconds += n * float(each_node.sum())
+        most = float(np.maximum(2 * wide * spots * fan, 3 * high * (wide + high)).max())
+        memory = max(memory, each * (2 * wide * float(high.sum()) + most + count**2))
     return Cost(seconds, memory)
 
 

@@ -27,10 +27,10 @@ def blocks(shape: tuple[int, ...], least: int = 1) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, shape[0], step))
 
 
-def each(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
-    """Do some work on every part, in threads: NumPy lets others compute meanwhile. No two may write to one place."""
+def each(work: Callable[[slice], None], parts: Iterable[slice], short: bool = False) -> None:
+    """Do some work on every part, in threads unless it is short: no two parts may write to one place."""
     parts = list(parts)
-    if CORES == 1 or len(parts) <= CORES:
+    if CORES == 1 or len(parts) <= CORES or short:
         for part in parts:
             work(part)
         return

@@ -172,6 +172,16 @@ def _times(a: Floats, b: Floats) -> Floats:
     return Floats(mid, rad)
 
 
+def summed(a: Floats, b: Floats) -> Floats:
+    """Return (a b).sum(axis=1) of numbers without low parts; `b` is the same along the first axis."""
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    mid, rad = np.empty((2, shape[0], *shape[2:]))
+    for at in blocks(shape):
+        part = (a[at] * b).sum(axis=1)
+        mid[at], rad[at] = part.mid, part.rad
+    return Floats(mid, rad)
+
+
 def _low(a: Floats) -> np.ndarray:
     return np.zeros(a.shape) if a.low is None else a.low
 
@@ -330,7 +340,7 @@ def activate(name: str, z: Floats) -> tuple[Floats, Floats]:
 
     if own.series:
         taylor(name, *(() if low is None else (FINE, LOWS)))  # in balls, whose bits all threads share
-        each(block, blocks((z.size,)))
+        each(block, blocks((z.size,)), low is None)
     if not inside.all():
         _by_balls(own.both, mid, low, ~inside, found)
     far = z.rad.reshape(-1)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from wideproof_verify.functions import ACTIVATIONS
-from wideproof_verify.maps import MAPS, Map, Ones
+from wideproof_verify.maps import MAPS, MOST_READS, Map, Ones
 from wideproof_verify.refusals import is_number, is_size, require
 
 FIELDS = ("shape", "times", "columns", "nodes", "read_out", "bias", "sites", "outputs", "trained")
@@ -32,6 +32,7 @@ class Values:
     shapes: dict[str, tuple[int, ...]]
     sizes: list[tuple[tuple[int, ...], int]]
     layouts: dict[str, tuple[bool, int, int]] = field(default_factory=dict)
+    selected: int = 0  # entries of all selections so far
 
     def number(self, value: Any) -> int:
         """Return the number of a value that is there already: inputs are −1, −2, …, nodes 0, 1, …"""
@@ -56,6 +57,11 @@ class Values:
         return units
 
 
+def quoted(name: str) -> str:
+    """Return a weight's name as it is printed: in quotation marks where it might be read as a formula."""
+    return name if re.fullmatch(r"[A-Za-z_][\w.]*", name) and name not in ACTIVATIONS else f'"{name}"'
+
+
 @dataclass(frozen=True)
 class Term:
     """A weight, or `None` for the identity, and the number of the value that it reads through a map."""
@@ -74,7 +80,10 @@ class Term:
         right = kind in MAPS and {"kind", *MAPS[kind].fields} == set(given) - set(MAPS[kind].optional)
         require(right, f"there is no map {str(given)[:200]}")
         value = known.number(stated["source"])
-        return cls(weight, value, MAPS[kind].read(given, *known.sizes[value]))
+        phi = MAPS[kind].read(given, *known.sizes[value])
+        known.selected += phi.places * phi.features if kind == "select" else 0
+        require(known.selected < MOST_READS, "the selections are too large together")
+        return cls(weight, value, phi)
 
     @property
     def moves(self) -> bool:
@@ -83,8 +92,8 @@ class Term:
 
     def __str__(self) -> str:
         if not self.moves:
-            return str(self.weight)
-        return f"{self.weight} {self.phi}" if self.weight else str(self.phi)
+            return quoted(self.weight or "")
+        return f"{quoted(self.weight)} {self.phi}" if self.weight else str(self.phi)
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,7 @@ class Node:
     def read(cls, stated: Any, known: Values) -> "Node":
         """Return the node that the file states, and add what it gives to the known values."""
         require(isinstance(stated, dict) and set(stated) == {"terms", "activation", "scale", "skip"},
-                f"a node has other fields: {str(stated)[:80]}")  # fmt: skip
+                f"a node has other fields: {str(stated)[:80]!r}")  # fmt: skip
         activation, scale, skip = stated["activation"], stated["scale"], stated["skip"]
         require(isinstance(activation, str) and activation in ACTIVATIONS, f"there is no activation {activation!r}")
         require(is_number(scale) and 0 <= scale == float(scale), f"the scale of a node is {scale!r}")
@@ -162,7 +171,7 @@ class Network:
         require(right, f"times is {times!r}")
         require(is_size(outputs) and isinstance(config["columns"], bool), "outputs or columns are not right")
         for name in shapes:  # names are printed in the verdict
-            right = re.fullmatch(r"[^\s,;()\[\]{}+=*]{1,120}", name) and name.isascii() and name.isprintable()
+            right = re.fullmatch(r"[^\s,;()\[\]{}+=*\"]{1,120}", name) and name.isascii() and name.isprintable()
             right = right and not re.fullmatch(r"x\d+|u\d*|f|k|[-.\d]+(e-?\d+)?", name)  # would be read as a value
             require(right, f"a weight is called {name[:80]!r}")
 
@@ -226,11 +235,12 @@ class Network:
             lines.append(f"x[k] = {text} for k = {first} to {others[-1]}" if others else alone)
         if len(lines) > MOST_LINES:
             lines[MOST_LINES - 1 :] = [f"and {len(lines) - MOST_LINES + 1} more formulas"]
-        level, ends = "" if self.bias is None else f" + {self.bias}", [site - self.inputs + 1 for site in self.sites]
-        out = f"f = {self.read_out} x{ends[0]}{level}"
+        read, level = quoted(self.read_out), "" if self.bias is None else f" + {quoted(self.bias)}"
+        ends = [site - self.inputs + 1 for site in self.sites]
+        out = f"f = {read} x{ends[0]}{level}"
         if len(ends) > 1:
             where = f"x{ends[0]}, ..., x{ends[-1]}" if len(ends) > MOST_LINES else ", ".join(f"x{k}" for k in ends)
-            out = f"f = {self.read_out} x{level} at {where}"
+            out = f"f = {read} x{level} at {where}"
         widths = [units for _, units in self.sizes[self.inputs :]]
         sizes = f"{len(widths)} hidden layer{'s' * (len(widths) > 1)} of {widths[0]} units"
         if len(set(widths)) > 1:
@@ -238,6 +248,6 @@ class Network:
             sizes = f"hidden layers: {', '.join(each[:MOST_LINES])}{' ...' * (len(each) > MOST_LINES)} units"
         trained = "all weights trained"
         if len(self.trained) < len(self.layouts):
-            trained = f"trained: {', '.join(self.trained)}"
+            trained = f"trained: {', '.join(map(quoted, self.trained))}"
         outputs = f"{self.outputs} output{'s' * (self.outputs > 1)}"
         return f"the network {'; '.join([*lines, out])} ({sizes}, {outputs}, {trained})"

@@ -139,7 +139,7 @@ class Point(Reach):
         anchor.lean = False
         self.whole = copy(anchor.differentiate())  # with g of every output
         rows = self.seeds.reshape(1, *self.seeds.shape, 1)
-        backs = [(b * rows).sum(axis=1) for b in anchor.backs]
+        backs = [ops.summed(b, rows) for b in anchor.backs]
         gains = anchor.gains = [b * s for b, s in zip(backs, anchor.slopes, strict=True)]
         self.rho = ops.norm(self.seeds)
         super().__init__(anchor, self._weights(radius, ops.middle), norms)

@@ -259,17 +259,16 @@ class Select(Map):
         right = right and all(is_number(c) and float(c) == c for c in scale or ())
         require(right, "a selection multiplies by something else than numbers")
         times = None if scale is None else np.resize(np.array(scale, np.float64), size)
-        found = cls(tuple(out), count, index, times, entries, tuple(map(tuple, parts)))
-        require(found.readers.size < MOST_READS, "one entry is read too often")
-        return found
+        most = int(np.bincount(index[index >= 0], minlength=1).max())  # before the table of readers is made
+        require(entries * max(1, most) < MOST_READS, "one entry is read too often")
+        return cls(tuple(out), count, index, times, entries, tuple(map(tuple, parts)))
 
     @cached_property
     def digest(self) -> str:
-        """Names index and scale."""
+        """Names everything: how many numbers follow is told before them, so no two selections have one text."""
         times = b"" if self.scale is None else self.scale.tobytes()
-        return hashlib.sha256(
-            np.array([*self.grid, self.features]).tobytes() + self.index.tobytes() + times
-        ).hexdigest()
+        sizes = [len(self.grid), *self.grid, self.features, self.entries, self.scale is not None]
+        return hashlib.sha256(np.array(sizes, np.int64).tobytes() + self.index.tobytes() + times).hexdigest()
 
     @cached_property
     def kappa(self) -> arb:  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -15,7 +15,7 @@ from wideproof_verify.eigenvalues import BLOCK, Symmetric
 from wideproof_verify.floats import FAINT, Floats, up
 from wideproof_verify.graphs import Network, Term
 
-DENSE = 2000  # rows of a Jacobian whose Gram matrix is formed
+DENSE = 4000  # rows of a Jacobian whose Gram matrix is formed
 
 
 class Anchor:
@@ -139,6 +139,8 @@ class Anchor:
         read = self.matrices[net.read_out].reshape(net.outputs, features, 1, positions).transpose(1, 0, 2, 3)
         if self.lean:
             return read
+        if len(net.sites) == 1:
+            return np.broadcast_to(read, (features, net.outputs, self.n, positions))
         rows = [self.ops.zeros((features, net.outputs, self.n, positions))] * len(net.sites)
         rows[k] = np.broadcast_to(read, rows[k].shape)
         return np.concatenate(rows, axis=1)

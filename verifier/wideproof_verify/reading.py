@@ -110,7 +110,7 @@ def _certificate(stated: dict[str, Any], arrays: Arrays) -> Certificate:
     x, y = arrays.pop("x"), arrays.pop("y")
     weights, begun, middle = (_taken(arrays, kind) for kind in ("weights/", "start/", "centre/"))
     aims = {kind: _taken(arrays, f"{kind}/") for kind in AIMS}
-    require(not arrays, f"there is an array of another name: {', '.join(sorted(arrays))[:80]}")
+    require(not arrays, f"there is an array of another name: {', '.join(sorted(arrays))[:80]!r}")
     network = Network.read(stated["network"], {name: array.shape for name, array in weights.items()})
     _check_shapes(network, x.shape, y.shape)
     theorem, given = stated["theorem"], stated.get("start")
@@ -215,4 +215,6 @@ def _subject(whom: str, net: Network, loss: Loss, x: np.ndarray, digest: str) ->
     rows, shape = f"{len(x)} row{'s' * (len(x) != 1)}", " x ".join(map(str, x.shape[1:]))
     about = f"{rows} of {shape} prepared inputs (SHA-256 of the data {digest})"
     later = " from the second time on (the targets at the first time are not used)" if net.times else ""
-    return f"This is about {about}, {whom}, and {loss}{later}."
+    many = loss.pair is not None and net.outputs * len(net.sites) > 1
+    said = f"the mean over the rows of the sum of the {loss.name} losses of all outputs" if many else str(loss)
+    return f"This is about {about}, {whom}, and {said}{later}."

@@ -38,7 +38,7 @@ from wideproof.precision import double
 
 CHUNK = 1 << 24  # entries of a Jacobian held at a time
 SPARE = 1e-3  # share of D that is left to a verifier's rounding
-DENSE = 2000  # rows of a Jacobian whose Gram matrix has radii; of more, one bound, or the part by a wide read-out alone
+DENSE = 4000  # rows of a Jacobian whose Gram matrix has radii; of more, one bound, or the part by a wide read-out alone
 
 
 def gram(passed: Pass, names: tuple[str, ...]) -> Ball:

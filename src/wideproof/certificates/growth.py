@@ -32,6 +32,7 @@ from wideproof.training import Objective, SquaredLoss
 FLOOR = 0.05  # of the mean square of the residuals, the least weight of an example
 BATCHES = 512  # the same for batches
 SAMPLES = 24  # steps at which the growth is measured; between them the share of the residual is interpolated
+STEEP = 4  # the Gram matrix, which changes little, is formed at every fourth of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,8 @@ class Growth:
     factors
         $G_k$ for every step.
     steepest
-        $\eta \|\operatorname{diag}(\ell'')^{1/2} J\|^2$ at the sampled steps; beyond 2 errors grow at the edge of
-        stability.
+        $\eta \|\operatorname{diag}(\ell'')^{1/2} J\|^2$ at some of the sampled steps; beyond 2 errors grow at
+        the edge of stability.
     nearest
         For ReLU networks the smallest $|z|$ seen, relative to how fast it moves.
     reach
@@ -142,6 +143,7 @@ def follow(
     if batches is not None:  # every batch has a share of its own
         looks |= set(np.linspace(0, steps - 1, min(steps, BATCHES)).astype(int))
     sizes, shares, steep, stiff, nearest, speeds = np.empty(steps), {}, {}, {}, math.inf, []
+    steeps = looks if batches is not None else {*sorted(looks)[::STEEP], steps - 1}
     plan, last = Plan(graph, x) if tabled else None, 0
     for k in range(steps):
         at = rows if batches is None else batches[k]
@@ -161,7 +163,8 @@ def follow(
                 plan.settle(bend / size)
             last, shares[k] = k, factor * bend / size
             stiff[k] = share * more
-            steep[k] = share * _steepest(passed, bends(objective, passed.outputs.mid, y[at]), 2 / share)
+            if k in steeps:
+                steep[k] = share * _steepest(passed, bends(objective, passed.outputs.mid, y[at]), 2 / share)
         for j, node in enumerate(graph.layers):
             if node.activation.kinked:
                 size = np.abs(passed.z[j].mid)
@@ -172,11 +175,11 @@ def follow(
     known = np.array(sorted(shares))
     logs = np.log(np.maximum([shares[k] for k in known], 1e-300))
     bent = step_size * np.exp(np.interp(np.arange(steps), known, logs)) * sizes
-    upper = np.interp(np.arange(steps), known, [steep[k] for k in known])
+    upper = np.interp(np.arange(steps), sorted(steep), [steep[k] for k in sorted(steep)])
     reach = _reach(graph, weights, run(graph, weights, x, tracked=False))
     rises = np.exp(np.interp(np.arange(steps), known, np.log(np.maximum([stiff[k] for k in known], 1e-300))))
     factors, made = np.maximum(1 + bent, upper + bent - 1), () if plan is None else tuple(plan.steps)
-    return Growth(factors, np.array([steep[k] for k in known]), nearest, reach, rises, made)
+    return Growth(factors, np.array([steep[k] for k in sorted(steep)]), nearest, reach, rises, made)
 
 
 def _steepest(passed: Pass, curves: Float[np.ndarray, "n c"], enough: float) -> float:

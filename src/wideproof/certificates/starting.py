@@ -38,7 +38,7 @@ CLOSER = 0.9999  # a basin of d is entered to this share of it, so that both num
 SPARE = 4.0  # bits beyond the estimate
 FOLLOWED = ("squared", "logistic", "exp_linear", "squared_hinge", "half_squared_hinge", "huber_hinge")
 MOST_BITS, MOST_STEPS = 3000, 100_000
-MOST_ROWS = 2000
+MOST_ROWS = 4000
 MOST_WORK, STEP_WORK = 10**15, 10**6  # of a verifier: bits times (10^6 + rows times weights) summed over the steps
 
 THEOREM = instance_of(Descent | Logistic | Finite, "`Descent()`, `Logistic()` or `Finite()`")

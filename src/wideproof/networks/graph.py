@@ -174,7 +174,8 @@ class Graph:
         if not all(0 <= k < len(self.nodes) for k in self.sites) or (len(self.sites) > 1 and not self.times):
             raise InputError(f"the read-out is applied to one layer that is there, got {self.sites}")
         for name in self.weights:
-            if not (re.fullmatch(r"[^\s,;()]{1,120}", name) and name.isascii() and name.isprintable()):
+            right = re.fullmatch(r"[^\s,;()\[\]{}+=*\"]{1,120}", name) and name.isascii() and name.isprintable()
+            if not right or re.fullmatch(r"x\d+|u\d*|f|k|[-.\d]+(e-?\d+)?", name):  # would be read as a value
                 raise InputError(f"a weight is called {name!r}: use letters, digits and marks such as . _ / : only")
         known = set(self.weights)
         unknown = [name for name in self.trained if name not in known]

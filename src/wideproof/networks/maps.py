@@ -297,7 +297,8 @@ class Select(Identity):
     @cached_property
     def digest(self) -> str:
         """A name for index and scale."""
-        return hashlib.sha256(self.index.tobytes() + np.array(self.scale).tobytes()).hexdigest()
+        times = b"" if self.times is None else self.times.tobytes()
+        return hashlib.sha256(str(len(self.index)).encode() + self.index.tobytes() + times).hexdigest()
 
     def _key(self) -> tuple[Any, ...]:
         return self.positions, self.inputs, self.out, self.features, self.digest

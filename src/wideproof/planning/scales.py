@@ -63,7 +63,7 @@ def seconds_ahead(scale: Scale, per: float) -> float:
 
 
 def ladder(outlook: Outlook, per: float, budget: float, shown: int, steps: int | None = None) -> tuple[Scale, ...]:
-    r"""Return the scales to try: the least $\alpha$ whose steps fit the budget, the next ones, and a proof at once.
+    r"""Return the scales to try: the least $\alpha$ whose steps fit, 3 and 30 times that, and a proof at once.
 
     Parameters
     ----------
@@ -85,6 +85,8 @@ def ladder(outlook: Outlook, per: float, budget: float, shown: int, steps: int |
     >>> outlook = Outlook(network, None, np.array([1.0, 10.0]), np.array([1.0, 1.0]), 0.02)
     >>> [tuple(scale) for scale in ladder(outlook, 1.0, 24.0, 256)]
     [(10.0, 16, 24), (30.0, 5, 24), (200.0, 0, 256)]
+    >>> [scale.alpha for scale in ladder(outlook, 1.0, 1e4, 256)]
+    [1.0, 3.0, 30.0, 200.0]
     """
     most = int(min(MOST_STEPS, budget / per, math.inf if steps is None else steps))
     most = most if begins_in_pairs(outlook.network) else 0
@@ -96,7 +98,7 @@ def ladder(outlook: Outlook, per: float, budget: float, shown: int, steps: int |
         for alpha in LADDER
         if alpha < at_once and 0 < (ahead := outlook.steps(alpha)) * SLACK <= most
     ]
-    return (*found[:2], Scale(max(at_once, 1.0), 0, shown if steps is None else steps))
+    return (*found[:2], *found[3:4], Scale(max(at_once, 1.0), 0, shown if steps is None else steps))
 
 
 def insisted(

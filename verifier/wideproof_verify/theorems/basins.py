@@ -267,9 +267,10 @@ def ends(p: Proof, unit: str) -> str:
     """What is left of the distance and of the loss, in words."""
     claims = p.c.claims
     radius, rate = short(claims["radii"][0], ROUND_CEILING), short(claims["rate"], ROUND_FLOOR)
-    extra = " more than that least loss" if p.rows.clash else ""
+    extra, ball = " more than that least loss" if p.rows.clash else "", claims["radii"][0]  # zeros beyond may be nearer
     return (
-        f"each {unit} multiplies the distance to the nearest global minimum by at most 1 - {rate}, the weights stay "
-        f"within {radius} of the stored ones, and after {counted(p, unit)} the loss is at most "
+        f"each {unit} multiplies the distance to the nearest of the global minima that lie within {ball} of these "
+        f"weights by at most 1 - {rate}, the weights stay "
+        f"within {radius} of these weights, and after {counted(p, unit)} the loss is at most "
         f"{short(claims['epsilon'], ROUND_CEILING)}{extra}."
     )

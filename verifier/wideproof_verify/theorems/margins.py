@@ -114,7 +114,6 @@ def _steps(p: Proof) -> str:
         )
         return f"step sizes 1 / ({c.claims['growth']} (1 − exp(−L))), L being its value before the step,"
     p.positive("eta")
-    p.positive("eta")
     p.need("eta (a² + Λ_J)(1 − e^−L)", k.eta * bend * most, "≤", "2(1 − c)", 2 * (1 - k.c))
     p.need("t_J", p.radii[-1], "≥", "R1 + eta a (1 − e^−L)", k.R1 + k.eta * k.a * most)
     taken = n * (way + 1 / last - 1 / first)

@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR
 
 import numpy as np
 
-from wideproof_verify.arithmetic import short
+from wideproof_verify.arithmetic import above, short
 from wideproof_verify.certificate import Proof, theorem
 from wideproof_verify.theorems.basins import REPEATED, ground, lengths
 from wideproof_verify.theorems.starts import counted
@@ -49,13 +49,13 @@ def ridge(p: Proof) -> str:
         p.need("reach", k.reach, "≥", "‖θ − centre‖ + √(2 L / decay)", all_)
         p.need("reach", k.reach, "≤", "R", radius)
         what = "the only global minimum of the regularized loss over all trained weights"
-    value = c.claims["decay"]
+    value, exact = c.claims["decay"], c.claims["radii"][0]  # not rounded: the only one in this very ball
     decay = f"{value}/2 times the squared distance of the trained weights from {'the centre' if c.centre else 'zero'}"
-    far, most = (short(c.claims["radii"][0], way) for way in (ROUND_FLOOR, ROUND_CEILING))
-    near = short(float((k.gamma / k.mu).upper()), ROUND_CEILING)
+    most = short(c.claims["radii"][0], ROUND_CEILING)
+    near = short(above(k.gamma / k.mu), ROUND_CEILING)
     return (
-        f"Gradient descent with step size {c.claims['eta']} on the loss plus {decay}, from every start within {far} of "
-        f"these weights, converges to {what}; it lies within {near} of these weights. Each step multiplies the "
+        f"Gradient descent with step size {c.claims['eta']} on the loss plus {decay}, from every start within {exact} "
+        f"of these weights, converges to {what}; it lies within {near} of these weights. Each step multiplies the "
         f"distance to it by at most 1 - {short(c.claims['rate'], ROUND_FLOOR)}, the weights stay within {most} of "
         f"these, and after {counted(p)} the regularized loss is at most "
         f"{short(c.claims['epsilon'], ROUND_CEILING)} more than its value there."
@@ -82,7 +82,7 @@ def momentum(p: Proof) -> str:
     p.need("e − (1 + c + e) rate + rate²", gain - (1 + drag + gain) * k.rate + k.rate * k.rate, "≥", "0", 0)
     most = (1 + drag / (1 - k.rate)) * (1 - k.rate) ** c.claims["steps"] * k.rho * k.rho / 2
     p.need("(1 + c/(1 − rate)) (1 − rate)^steps rho²/2", most, "≤", "epsilon", k.epsilon)
-    first, extra = float((1 + drag / (1 - k.rate)).upper()), " more than that least loss" if p.rows.clash else ""
+    first, extra = above(1 + drag / (1 - k.rate)), " more than that least loss" if p.rows.clash else ""
     goal = "the least loss that any function of the inputs has" if p.rows.clash else "zero loss"
     how, rate = f"momentum {c.claims['momentum']} and step size {c.claims['eta']}", short(c.claims["rate"], ROUND_FLOOR)
     end, loss = (short(value, ROUND_CEILING) for value in (c.claims["radii"][0], c.claims["epsilon"]))
