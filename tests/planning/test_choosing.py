@@ -127,7 +127,7 @@ def test_thousands_of_rows_have_a_narrower_network(rows, outputs, width):
 
 @pytest.mark.parametrize(
     ("rows", "width", "start", "units"),
-    [(40, None, "doubled", 4096), (40, 6, "doubled", 6), (40, 7, "normal", 7), (4100, None, "zero", 8192)],
+    [(40, None, "doubled", 4096), (40, 6, "doubled", 6), (40, 7, "normal", 7), (4100, None, "zero", 16_384)],
 )
 def test_a_network_begins_at_zero_where_the_whole_matrix_is_formed(rows, width, start, units):
     rng = np.random.default_rng(0)
