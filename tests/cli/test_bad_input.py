@@ -61,7 +61,7 @@ def content(rows, kind):
         ("ragged", (r"t\.csv, line 4: 3 fields where line 1 has 4", "same number of fields")),
         ("text", (r"t\.csv, line 6, column 'age' holds the text 'about 40'", "correct it, or remove or encode")),
         ("header only", (r"t\.csv holds a header only", "add one row for each example")),
-        ("one class", (r"'t' holds only one class \('1'\) in 6 examples", "use more examples, or .*'regression'")),
+        ("one class", (r"'t' holds only one class \('1'\) in 6 examples", "use more examples, or.*--task 'regression'")),
     ],
 )
 def test_a_bad_table(cli, tmp_path, rows, command, kind, patterns):
@@ -140,7 +140,7 @@ def test_bad_arrays(cli, tmp_path, rows):
         ("keys.npz", r"keys\.npz holds a, b: save the inputs under the key 'x'"),
         ("lengths.npz", "'lengths' has 12 inputs and 5 labels", "give one for each input"),
         ("zip.npz", r"zip\.npz is damaged or not a NumPy file", save),
-        ("cube.npz", r"cube\.npz holds inputs of shape \(4, 3, 5\)", "say what they are with `kind`"),
+        ("cube.npz", r"cube\.npz holds inputs of shape \(4, 3, 5\)", "say what they are with --kind"),
     ):
         refused(cli("train", name), *patterns)
     for network in ("elman-rnn", "deep-rnn"):
@@ -206,8 +206,8 @@ def test_bad_arrays(cli, tmp_path, rows):
             ("conv-residual takes images", "load the data as images"),
         ),
         (("--network", "residual", "--c-res", 0), ("residual needs c_res > 0", "between 0 and 1", "got 0")),
-        (("--limit", 0), ("`limit` is 0", "keep at least one example")),
-        (("--classes", "0,1"), ("makes its own targets: leave out `classes`",)),
+        (("--limit", 0), ("--limit is 0", "keep at least one example")),
+        (("--classes", "0,1"), ("makes its own targets: leave out --classes",)),
         (("--plot", "nowhere/loss.svg"), (r"cannot write nowhere/loss\.svg", "no folder nowhere", "create it first")),
         (("--plot", "loss.txt"), (r"\.svg or \.png, got 'loss\.txt'",)),
         (("--plot", "loss"), (r"\.svg or \.png, got 'loss'",)),

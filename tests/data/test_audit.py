@@ -175,6 +175,8 @@ def test_margin_on_a_part_is_an_upper_estimate():
     assert verdict(found, "frei2019", "3.2").detail.startswith("positive on these rows")
     assert audit(data, margin="never").margin is None
     assert audit(data, margin="never").holds("frei2019") is Answer.UNDECIDED
+    remedy = audit(data, margin="never").verdicts[-1].remedy
+    assert remedy == "`wideproof audit` computes it for rows that are prepared with `unit`"
 
 
 def test_antipodes_with_opposite_labels_leave_the_margin_to_the_bracket():

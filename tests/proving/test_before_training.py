@@ -32,7 +32,10 @@ def test_ten_layers_are_proved_before_training(proof):
     assert proof.polished is None
     assert proof.run.step == 64
     assert proof.headline.startswith("Proved: from its initial weights (seed 0), gradient descent with step size")
-    assert "converges to an exact fit of all 20 rows of digits. From the first step on, its error" in proof.headline
+    assert (
+        "converges to an exact fit of the 20 rows of digits that are used. From the first step on, its error"
+        in proof.headline
+    )
     assert any("lazy training" in note for note in proof.notes)
     claims, made = proof.certificate.claims, proof.certificate
     assert all(np.array_equal(made.params[name], weight) for name, weight in proof.run.initial.items())

@@ -73,6 +73,33 @@ def test_gradient_descent_ends_within_the_bound(start, alpha, seed):
     assert (np.abs(there - here) <= change).all()
 
 
+@pytest.mark.parametrize("name", ["erf", "sin", "tanh"])
+def test_no_change_of_the_weights_gets_beyond_the_bound_of_outputs(name):
+    """Steps up the output, kept on the sphere of radius d; with saturated units the bound is nearly reached."""
+    rng, reached = np.random.default_rng(0), []
+    for far in (0.3, 3.0, 30.0):
+        network = FullyConnected(3, 32, 1, get_activation(name))
+        known, x = network.activation.known, far * np.eye(3)[:1]
+        params = {"W1": rng.normal(size=(32, 3)), "a": rng.normal(size=32)}
+        c = np.sqrt(network.activation.c_sigma / network.width)
+        for d in (1e-3, 0.1, 3.0):
+            (bound,) = Limit(params, 0.0, d, 0.0).change(network, x)[0]  # pyright: ignore[reportOptionalSubscript]
+            w, a = params["W1"], params["a"]
+            first, best = c * a @ known.value(w @ x[0]), 0.0
+            for sign in (1, -1):
+                dw, da = np.zeros_like(w), np.zeros_like(a)
+                for _ in range(100):
+                    z = (w + dw) @ x[0]
+                    up = sign * np.outer((a + da) * known.slope(z), x[0]), sign * known.value(z)
+                    dw, da = 0.3 * dw + d * up[0], 0.3 * da + d * up[1]
+                    size = np.sqrt(np.sum(dw**2) + np.sum(da**2)) / d
+                    dw, da = dw / size, da / size
+                    best = max(best, abs(c * (a + da) @ known.value((w + dw) @ x[0]) - first))
+            assert best <= bound * (1 + 1e-12)
+            reached.append(best / bound)
+    assert max(reached) > 0.99  # a bound that is smaller by a hundredth would be caught
+
+
 def hostile(case):
     """A small random problem: equal rows with their own targets, one to three outputs, a scale near the edge."""
     rng = np.random.default_rng(case)

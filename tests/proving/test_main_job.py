@@ -123,8 +123,11 @@ def test_held_out_rows_are_not_in_the_proof():
     assert "15 of 150 rows are used (limit)" in found.notes[0]
     assert [estimate.how for estimate in found.estimates] == ["folds, chosen anew", "held out"]
     assert found.estimates[1].rows == 3
+    assert "the 12 rows of iris that are used" in found.headline
     with pytest.raises(InputError, match="holdout must be a share"):
         wp.prove("iris", holdout=1.5)
+    with pytest.raises(InputError, match=r"holdout 0.01 of 15 .* less than half a row.*hold out more"):
+        wp.prove("iris", limit=15, holdout=0.01)
 
 
 def test_a_proof_goes_on_without_choosing_again(flowers, copied, monkeypatch):

@@ -68,7 +68,9 @@ def test_a_little_polishing_is_said_in_passing(proof):
     again = certify(Model(proof.network, near), "iris", targets="one-hot", polish=0.1, **FLOWERS)
     assert again.proved
     assert 0 < again.polished_share < 0.1
-    assert again.headline.startswith("An exact fit of all 12 rows of iris exists at a distance of at most")
+    assert again.headline.startswith(
+        "An exact fit of the 12 rows of iris that are used exists at a distance of at most"
+    )
     assert "from the given weights" in again.headline
 
 

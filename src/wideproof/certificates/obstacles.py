@@ -75,7 +75,9 @@ def step_too_large(step_size: float, safe: Convergence) -> Obstacle:
     end = 2 / (safe.b**2 + safe.s**2)
     why = f"must be below 2/(b² + s²) = {end:.4g}" if step_size >= end else "leaves too little of s for the proof"
     reason = f"the step size {step_size:.4g} {why}; {safe.eta:.4g} is certified"
-    return Obstacle("step size", step_size, safe.eta, reason, ("leave step_size out, or use a smaller one",))
+    return Obstacle(
+        "step size", step_size, safe.eta, reason, ("leave step_size (--step-size) out, or use a smaller one",)
+    )
 
 
 def ratio_too_large(anchor: Anchor, polished: bool = False) -> Obstacle:
@@ -87,10 +89,17 @@ def ratio_too_large(anchor: Anchor, polished: bool = False) -> Obstacle:
         f"the proof ratio h = Λρ/s² is {h:.3g} and must be below 0.5 (residual ρ = {rho:.3g}, smallest singular value "
         f"s = {s:.3g}, Lipschitz constant Λ = {constant:.3g})"
     )
-    advice = [] if polished else [f"train until the residual is below about {0.4 * s * s / constant:.2g}, or polish"]
+    advice = (
+        []
+        if polished
+        else [f"train until the residual is below about {0.4 * s * s / constant:.2g}, or polish (--polish)"]
+    )
     if anchor.graph.read_out in anchor.graph.trained:
         advice.append("freeze the output layer")
-    advice += ["use a wider network, or a larger output scale", "another preparation: sphere(16), or lift,sphere"]
+    advice += [
+        "use a wider network, or a larger output scale (--alpha)",
+        "another preparation: sphere(16), or lift,sphere",
+    ]
     return Obstacle("ratio", h, 0.5, reason, tuple(advice))
 
 

@@ -7,6 +7,7 @@ of a shared job was lost, 4 that something unexpected happened, 64 that `verify`
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import NoReturn
 
@@ -95,7 +96,7 @@ def main() -> None:
         with by_others():
             app()
     except (InputError, MachineError) as error:
-        _fail(str(error))
+        _fail(for_shell(str(error)))
     except JobError as error:
         _fail(str(error), 3)
     except KeyboardInterrupt:
@@ -133,6 +134,25 @@ def _fail(sentence: str, code: int = 2) -> NoReturn:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold red]error:[/] {_escaped(sentence)}")
     sys.exit(code)
+
+
+# Arguments of functions that messages name in backticks, and that are options here.
+_NAMES = (
+    "activation|alpha|batch|budget|classes|depth|header|holdout|keep_ids|kind|limit|margin|missing|network|prepare|seed|"
+    "seeds|start|steps|target|task|trained|width"
+)
+
+
+def for_shell(sentence: str) -> str:
+    """Return a message with the names of options where it has those of arguments.
+
+    >>> for_shell("choose another column with `target`, or use missing='fill'; prepare with `unit`")
+    "choose another column with --target, or use --missing fill; prepare with `unit`"
+    >>> for_shell("use `keep_ids`, or `task` 'regression'")
+    "use --keep-ids, or --task 'regression'"
+    """
+    sentence = re.sub(rf"\b({_NAMES})='(\w+)'", r"`\1` \2", sentence)
+    return re.sub(rf"`({_NAMES})`", lambda found: f"--{found[1].replace('_', '-')}", sentence)
 
 
 def _escaped(text: str) -> str:

@@ -17,7 +17,7 @@ from wideproof.data.conflicts import Conflicts, conflicts
 from wideproof.data.dataset import AnyDataset, Dataset, SequenceDataset
 from wideproof.data.geometry import Pair, PairGeometry, nearest_opposite_each, pairs
 from wideproof.data.margin import UNIT_TOLERANCE, Margin, margin
-from wideproof.data.verdicts import Verdict, verdicts
+from wideproof.data.verdicts import NOT_ASKED, Verdict, verdicts
 from wideproof.errors import InputError
 from wideproof.storage import plain
 from wideproof.titles import PAPERS
@@ -194,7 +194,7 @@ def audit(data: AnyDataset, *, margin: Literal["auto", "never", "full"] = "auto"
 
 def _margin(data: AnyDataset, norms: np.ndarray, geometry: PairGeometry, how: str) -> tuple[Margin | None, str]:
     if how == "never":
-        return None, "the margin was not asked for"
+        return None, NOT_ASKED
     if not isinstance(data, Dataset) or data.task != "binary":
         return None, "the margin is defined for vectors with two classes"
     if np.abs(norms - 1).max() > UNIT_TOLERANCE:

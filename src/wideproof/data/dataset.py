@@ -21,8 +21,9 @@ import numpy as np
 from wideproof.cards import card
 from wideproof.data.encoding import Encoding
 from wideproof.data.exact import inexact
+from wideproof.data.notes import leaves_out
 from wideproof.data.step import Step
-from wideproof.data.words import plain
+from wideproof.data.words import counted, plain
 from wideproof.errors import InputError
 
 Task = Literal["binary", "multiclass", "regression"]
@@ -158,14 +159,19 @@ class Examples(ABC):
             plain = ("-1", "+1") if self.task == "binary" else tuple(str(k) for k in range(wanted))
             only = (self.classes or plain)[int(labels[0])]
             raise InputError(
-                f"'{self.name}' holds only one class ('{only}') in {self.n} examples: "
-                "use more examples, or use task 'regression'"
+                f"'{self.name}' holds only one class ('{only}') in {counted(self.n, 'example')}: "
+                "use more examples, or, where labels are numbers, `task` 'regression'"
             )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """How the source was read, in a few lines: its columns, its classes, the rows that are used."""
         return (*(self.encoding.notes if self.encoding is not None else ()), *self.remarks)
+
+    @property
+    def partial(self) -> bool:
+        """Whether the notes say that rows of the source are not used."""
+        return leaves_out(self.notes)
 
     @property
     def n(self) -> int:

@@ -1,5 +1,6 @@
 """What is said of how a source was read: its columns and blanks, its classes, and the rows that are not used."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -76,6 +77,15 @@ def on_rows(used: int, there: int, why: Sequence[str]) -> list[str]:
     (['200 of 569 rows are used (limit)'], [])
     """
     return [] if used == there else [f"{used} of {there} rows are used ({' and '.join(why)})"]
+
+
+def leaves_out(notes: Sequence[str]) -> bool:
+    """Return whether notes say that rows of the source are not used.
+
+    >>> leaves_out(on_rows(200, 569, ["limit"])), leaves_out(["dropped 1 row without a target"]), leaves_out(["ok"])
+    (True, True, False)
+    """
+    return any(re.search(r"\b\d+ of \d+ rows are used|\bdropped \d+ rows? ", note) for note in notes)
 
 
 def on_classes(classes: Sequence[str], names: np.ndarray) -> list[str]:

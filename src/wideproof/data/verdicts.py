@@ -13,6 +13,7 @@ from wideproof.data.margin import UNIT_TOLERANCE
 if TYPE_CHECKING:
     from wideproof.data.audit import Audit
 
+NOT_ASKED = "the margin was not asked for"
 LARGE_TARGET = 10.0  # the papers ask for targets of order one; beyond this the audit no longer says "holds"
 
 
@@ -149,6 +150,8 @@ def _margin(data: Dataset, audit: "Audit") -> Verdict:
         return Verdict("frei2019", name, Answer.FAILS, detail, "none: the same input carries both labels")
     if audit.margin is None:
         remedy = "prepare with `unit`" if data.task == "binary" else "use two classes"
+        if data.task == "binary" and audit.margin_note == NOT_ASKED:
+            remedy = "`wideproof audit` computes it for rows that are prepared with `unit`"
         return Verdict("frei2019", name, Answer.UNDECIDED, audit.margin_note, remedy)
     detail = f"margin {audit.margin}" + (f", {audit.margin_note}" if audit.margin_note else "")
     # The assumption is about every input that may occur, and no sample shows it: labels drawn by coin flips have a

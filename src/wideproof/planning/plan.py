@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, Context
 from functools import cached_property
 from typing import Any
 
@@ -161,7 +162,7 @@ class Plan:
     def facts(self) -> dict[str, str]:
         """What would be done, by name."""
         choice, groups = self.choice, self.groups
-        size = choice.step_size if isinstance(choice.step_size, str) else f"{choice.step_size:.4g} at most"
+        size = choice.step_size if isinstance(choice.step_size, str) else f"{_at_most(choice.step_size)} at most"
         found = {
             "data": str(self.data),
             "distinct rows": f"{groups.n} of {self.data.n}{_equal(groups)}",
@@ -581,6 +582,15 @@ def _digits(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.2g}" if not 10 <= value < 1e6 else f"{value:,.0f}"
+
+
+def _at_most(value: float) -> str:
+    """Return a number with four digits, rounded up.
+
+    >>> _at_most(0.01133484), _at_most(0.25)
+    ('0.01134', '0.25')
+    """
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(value)):.4g}"
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -34,6 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +77,7 @@ class Limit(Told):
     def __str__(self) -> str:
         return (
             "predictions are made with the weights that gradient descent tends to, found to "
-            f"{100 * self.share:.1g} % of their length or better"
+            f"{percent(self.share)} % of their length or better"
         )
 
     def put(self, folder: Path) -> None:
@@ -97,16 +98,32 @@ class Limit(Told):
 
         With one hidden layer $f = c\, a^\top \sigma(W x)$, L the Lipschitz constant of $\sigma$ and d the distance:
         $|\Delta f| \le c \left( d \sqrt{\|\sigma(Wx)\|^2 + L^2 \|x\|^2 \|a\|^2} + L \|x\| d^2 / 2 \right)$, since
-        $|\Delta a| |\Delta W| \le d^2/2$.
+        $|\Delta a| |\Delta W| \le d^2/2$. Units that are saturated at $x$ count less where $\sigma'$ has a Lipschitz
+        constant B: with $\delta_j = \Delta w_j \cdot x$ also
+        $|\sigma(z_j + \delta_j) - \sigma(z_j) - \sigma'(z_j)\, \delta_j| \le B \delta_j^2 / 2$, so that
+        $\|a\, \sigma'(Wx)\|$ may stand for $L \|a\|$, with $B \|x\|^2 \max|a_j|\, d^2/2$ more.
         """
         if not isinstance(network, FullyConnected) or network.depth != 1:
             return None
         known, d = network.activation.known, self.distance
         c = network.alpha * math.sqrt(network.activation.c_sigma / network.width)
-        values = np.linalg.norm(known.value(x @ self.params["W1"].T), axis=1)[:, None]
-        slopes = known.lipschitz * np.linalg.norm(x, axis=1)[:, None]
-        sizes = np.linalg.norm(self.params["a"].reshape(-1, network.width), axis=1)
-        return c * (d * np.sqrt(values**2 + (slopes * sizes) ** 2) + slopes * d * d / 2)
+        z, a, far = x @ self.params["W1"].T, self.params["a"].reshape(-1, network.width), np.linalg.norm(x, axis=1)
+        values, slopes = np.linalg.norm(known.value(z), axis=1)[:, None], known.lipschitz * far[:, None]
+        bound = d * np.sqrt(values**2 + (slopes * np.linalg.norm(a, axis=1)) ** 2)
+        if not network.activation.kinked:
+            here = np.square(far)[:, None] * (np.square(known.slope(z)) @ np.square(a).T)
+            curved = known.smoothness * np.square(far)[:, None] * np.abs(a).max(axis=1) * d * d / 2
+            bound = np.minimum(bound, d * np.sqrt(values**2 + here) + curved)
+        return c * (bound + slopes * d * d / 2)
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, rounded up to one digit.
+
+    >>> percent(0.000249), percent(0.3), percent(0.0), percent(0.096)
+    ('0.03', '30', '0', '10')
+    """
+    return f"{float(Context(prec=1, rounding=ROUND_CEILING).create_decimal(100 * share)):g}"
 
 
 @double

@@ -115,10 +115,14 @@ class Predictor:
             )
         sure = self.sure(rows)
         if sure is not None and not sure.all():
-            what = "lie so near a boundary" if self.has_classes else "are known so roughly"
+            other = (
+                "another class"
+                if self.has_classes
+                else "other by more than a hundredth of the standard deviation of the targets"
+            )
             said.append(
-                f"{int((~sure).sum())} of {len(sure)} predictions {what}, or the bound of the distance to gradient "
-                "descent's own limit is so wide, that there they may be others"
+                f"{int((~sure).sum())} of {len(sure)} predictions may be {other} at the exact limit of gradient "
+                "descent, which is known only up to a bound"
             )
         return tuple(filter(None, said))
 

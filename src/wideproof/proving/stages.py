@@ -231,6 +231,11 @@ def _split(data: AnyDataset, share: float, when: np.ndarray | None = None) -> tu
     groups = distinct(data)
     out = np.random.default_rng(0).permutation(groups.n)[: round(share * groups.n)]
     if len(out) == 0:
+        if share:
+            raise InputError(
+                f"holdout {share} of {groups.n} different rows is less than half a row, and nothing would be held out: "
+                "hold out more"
+            )
         return data, None
     away = np.isin(groups.place, out)
     return data.take(np.flatnonzero(~away)), data.take(np.flatnonzero(away))
@@ -339,8 +344,8 @@ def _is_proved(verdict: Any) -> bool:
 def _with_limit(run: Run, limit: Limit) -> str:
     """Say how well the limit is known, beside how far it is from the initial weights."""
     names = run.network.trained_names
-    away = 100 * distance(names, limit.params, run.initial) / length({name: run.initial[name] for name in names})
-    return f"{limit}; the initial weights are {away:.1g} % away"
+    away = distance(names, limit.params, run.initial) / length({name: run.initial[name] for name in names})
+    return f"{limit}; the initial weights are about {100 * away:.1g} % away"
 
 
 def _without_limit(run: Run, polished: Polished | None) -> str:

@@ -116,6 +116,7 @@ def _render(proof: Proof, figures: dict[str, Drawn], texts: dict[str, str]) -> s
         .render(
             proof=proof,
             outcome=words.outcome(proof),
+            no_estimate=words.NO_ESTIMATE,
             headline=proof_sentences.headline(proof),
             meaning=proof_sentences.meaning(proof),
             obstacle=words.obstacle(proof),

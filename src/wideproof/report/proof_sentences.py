@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_FLOOR
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
-from wideproof.report.proof_words import OBSTACLES, counted, shown
+from wideproof.report.proof_words import OBSTACLES, counted, shown, squares
 
 if TYPE_CHECKING:
     from wideproof.certificates import Start
@@ -34,18 +34,24 @@ def headline(proof: Proof) -> str:
 
 def _goal_of(proof: Proof) -> str:
     n, name = proof.data.n, proof.data.name
-    if proof.groups.least > 0:
-        return f"a global minimum on the {n} rows of {name}"
-    return f"an exact fit of all {n} rows of {name}"
+    part = proof.data.partial or any(estimate.how == "held out" for estimate in proof.estimates)
+    used = " that are used" if part else ""
+    which = f"{'the' if part or proof.groups.least > 0 else 'all'} {counted(n, 'row')} of {name}{used}"
+    return f"a global minimum on {which}" if proof.groups.least > 0 else f"an exact fit of {which}"
 
 
 def _proved(proof: Proof) -> str:
     """Return where gradient descent begins, how it goes on and what it converges to."""
     descent, start, run = proof.attempt.descent, proof.start, proof.run
     assert descent is not None
-    shrinks = f"its error shrinks by at least {shown(100 * descent.rate, 3, ROUND_FLOOR)} % a step"
+    error = "the distance of its outputs from the best ones" if proof.groups.least > 0 else "its error"
+    largest = (
+        descent.eta if start is not None else float(Context(prec=3, rounding=ROUND_FLOOR).create_decimal(descent.eta))
+    )
+    rate = descent.rate * largest / descent.eta  # a smaller step removes proportionally less
+    shrinks = f"{error} shrinks by at least {shown(100 * rate, 3, ROUND_FLOOR)} % a step"
     seed = "" if run is None or proof.given else f" (seed {run.recipe.seed})"
-    size = f"with step size {shown(descent.eta if start is None else start.step_size, 3)}"
+    size = f"with step size {rounded(largest if start is None else start.step_size)}"
     if start is not None and start.batches is not None:
         sgd = f"{counted(start.steps, 'step')} of SGD in batches of {start.batches.shape[1]}"
         return (
@@ -60,7 +66,7 @@ def _proved(proof: Proof) -> str:
         return f"{began} Its first {taken}; from there {shrinks}."
     steps = 0 if run is None else run.step
     where = proof.given or f"the weights that {counted(steps, 'step')} of training left"
-    how = "with any step size up to " + shown(descent.eta, 3, ROUND_FLOOR)
+    how = "with any step size up to " + shown(largest, 3)
     beyond = "" if proof.given else " The training before is not part of the proof."
     graph = proof.network.graph
     last = " on its last layer alone" if set(graph.trained) <= {graph.read_out, graph.bias} else ""
@@ -68,6 +74,16 @@ def _proved(proof: Proof) -> str:
         f"Proved: from {where}, gradient descent{last} {how} converges to {_goal_of(proof)}; with that step size "
         f"{shrinks}.{beyond}"
     )
+
+
+def rounded(value: float) -> str:
+    """Return a number as it is if three digits say it, and otherwise rounded to three digits, the last zeros kept.
+
+    >>> rounded(0.01), rounded(0.0100461), rounded(0.5), rounded(0.0156349)
+    ('0.01', '0.0100', '0.5', '0.0156')
+    """
+    short = shown(value, 3)
+    return short if value == float(f"{value:.3g}") or not 1e-4 <= value < 100 else f"{value:#.3g}"
 
 
 def _near(proof: Proof) -> str:
@@ -93,7 +109,8 @@ def _least(proof: Proof) -> str:
     least = shown(proof.groups.least_loss[0], 4, ROUND_FLOOR)
     return (
         f"{rows} of {proof.data.n} {'has' if rows.startswith('1 ') else 'have'} an equal row with another target, so "
-        f"no function fits them all: the least loss of any function is {least}, and the loss tends to it."
+        f"no function fits them all: the least loss of any function is {least} ({squares(proof)}), and the loss tends "
+        "to it."
     )
 
 
@@ -194,7 +211,7 @@ def _meaning_from_start(proof: Proof, start: Start, limits: str) -> list[tuple[s
     order = "" if start.batches is None else ", with the stored batches,"
     return [
         ("What is proved", f"Gradient descent on the squared training loss, started at the initial weights{order} with "
-         f"step size {shown(start.step_size)}, drives the loss on these {proof.data.n} rows to {_goal(proof)}. After "
+         f"step size {start.step_size!r}, drives the loss on these {proof.data.n} rows to {_goal(proof)}. After "
          f"{counted(start.steps, 'step')} it is so near the fit that a theorem takes over (Theorem 1): from there the "
          f"weights never move farther than {shown(found.radius, 3, ROUND_CEILING)}, however long it "
          f"runs.{_prepared(proof)}"),

@@ -36,6 +36,8 @@ def proof_text(proof: Proof) -> str:
     """
     parts = [_wrapped(proof_sentences.headline(proof))]
     parts += [_wrapped(str(estimate)) for estimate in proof.estimates]
+    if proof.proved and not proof.estimates and not proof.given:
+        parts.append(words.NO_ESTIMATE)
     parts += ["\n".join(_wrapped(note, "  ") for note in proof.notes)] if proof.notes else []
     parts += [_clashes(proof)] if proof.groups.least > 0 else []
     obstacle = words.obstacle(proof)
@@ -45,7 +47,9 @@ def proof_text(proof: Proof) -> str:
         )
     run = proof.run
     if run is not None and len(run.steps) > 1:
-        parts.append(f"training loss against step\n{curve(run.steps, run.records['loss'], height=9)}")
+        parts.append(
+            f"training loss against step ({words.squares(proof)})\n{curve(run.steps, run.records['loss'], height=9)}"
+        )
     numbers = [row for row in words.numbers(proof) if row.symbol in _MAIN]
     if numbers:
         parts.append(_table(numbers))

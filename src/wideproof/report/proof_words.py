@@ -17,6 +17,7 @@ from wideproof.titles import PAPERS
 from wideproof.training import Status
 
 if TYPE_CHECKING:
+    from wideproof.certificates import Certificate
     from wideproof.proving import Proof
 
 Outcome = Literal["proved", "impossible", "not proved"]
@@ -38,9 +39,10 @@ _NAMES = {
     "sigma": ("σ", "smallest singular value on the whole way, at least"),
     "b": ("b", "largest singular value on the whole way, at most"),
     "eta": ("η", "step size; any smaller one works too"),
+    "kappa": ("κ", "share of s that counts, since the step size is above 1/b²"),
     "rate": ("ησ²", "share of the error that every step removes, at least"),
     "epsilon": ("ε", "loss above the least possible one that is reached"),
-    "steps": ("k", "steps until then"),
+    "steps": ("k", "steps from the anchor until then"),
     "D": ("D", "length of the first Newton step, at most"),
     "newton_h": ("h′", "ratio ΛD/s; below ½ weights with the least loss exist"),
     "newton_radius": ("R′", "how far away weights with the least loss are, at most"),
@@ -51,6 +53,8 @@ _NAMES = {
     "least_loss_at_most": ("", "the same least loss, at most"),
     "groups": ("", "groups of equal inputs with different targets"),
 }
+ABOVE = "distance of the outputs at the anchor from the best ones, at most"  # instead, where labels contradict
+NO_ESTIMATE = "No estimate on unseen rows was made. The proof says nothing about them."
 # What each obstacle is about, and how its value would have to compare with the needed one.
 OBSTACLES = {
     "ratio": ("the network is still too far from a perfect fit for the theorem to apply", "proof ratio h", "below"),
@@ -117,6 +121,17 @@ def paper(key: str) -> str:
         Authors and year, such as `"Du et al. 2019"`.
     """
     return PAPERS.get(key, key)
+
+
+def squares(proof: Proof) -> str:
+    """Return what the loss of a proof is the sum of, and in which units."""
+    data = proof.data
+    later = ", from the second time on" if proof.network.data_kind == "sequences" else ""
+    if data.task != "regression":
+        return f"half the sum of squares{later}, labels -1 and +1"
+    scaled = any(step.name == "scale_targets" for step in data.preparation)
+    units = ", targets scaled to mean 0 and standard deviation 1" if scaled else ""
+    return f"half the sum of squares{later}{units}"
 
 
 class Number(NamedTuple):
@@ -199,14 +214,26 @@ def numbers(proof: Proof) -> list[Number]:
         names = [name for name in _NAMES if name in claims]
         names += [name for name in claims if name not in _NAMES and _is_number(claims[name])]
         rows = [_number(name, claims, checks) for name in names]
-        start = certificate.start
-        if start is None or start.batches is not None:
-            return rows
-        return [row._replace(name="step size, of every step") if row.symbol == "η" else row for row in rows]
+        return [_as_here(row, proof, certificate) for row in rows]
     if at is None:
         return []
     values = {"rho": at.residual, "s": at.s, "S": at.S, "h": proof.attempt.h}
     return [Number(*_NAMES[name], shown(value, 6, _ROUNDED[name]), "") for name, value in values.items()]
+
+
+def _as_here(row: Number, proof: Proof, certificate: Certificate) -> Number:
+    """Return a row in the words of this proof: labels may contradict each other, steps may be large, or followed."""
+    start = certificate.start
+    if row.symbol == "ρ" and proof.groups.least > 0:
+        return row._replace(name=ABOVE)
+    if row.symbol == "h":
+        name = row.name.replace("s²", "(κs)²") if "kappa" in certificate.claims else row.name
+        return row._replace(
+            name=name if start is None else f"{name.partition(';')[0]}, ρ with room for the steps' error"
+        )
+    if row.symbol == "η" and start is not None and start.batches is None:
+        return Number("η", "step size, of every step", repr(start.step_size), "")
+    return row
 
 
 def checks(proof: Proof) -> list[Row]:
