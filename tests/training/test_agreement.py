@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from wideproof.data import Dataset
 from wideproof.errors import MachineError
 from wideproof.networks import FullyConnected
-from wideproof.training import Recipe
+from wideproof.training import Recipe, train
 from wideproof.training.agreement import Step, require_agreement
 
 NETWORK = FullyConnected(input_dim=3, width=8, depth=1)
@@ -75,3 +76,22 @@ def test_weights_of_other_steps_are_not_compared(right, change):
 
 def test_weights_in_float32_are_not_compared():
     require_agreement(NETWORK, Recipe(step_size=RATE, precision="float32"), elsewhere(step("float32")))
+
+
+def test_targets_of_zero_and_outputs_that_cancel():
+    """Pairs of units leave rounding of 1e-16 as output and 1e-31 as loss: no digit of it has to agree."""
+    x, y = np.random.default_rng(0).normal(size=(5, 3)), np.zeros(5)
+    network = FullyConnected(input_dim=3, width=2048, depth=1, activation="erf", start="doubled")
+    run = train(network, Dataset(x, y, "regression"), Recipe(steps=2, step_size=0.01))
+    assert run.loss < 1e-28
+    here = step_of(network, x, y)
+    require_agreement(network, Recipe(steps=1, step_size=RATE), here._replace(loss=float(here.loss or 0) + 3e-31))
+    with pytest.raises(MachineError, match="the loss in a training step"):
+        require_agreement(network, Recipe(steps=1, step_size=RATE), here._replace(loss=1e-20))
+
+
+def step_of(network: FullyConnected, x: np.ndarray, y: np.ndarray) -> Step:
+    """The loss at the start, and no step."""
+    params = {name: jnp.asarray(weight) for name, weight in network.init(0).items()}
+    loss = 0.5 * float(np.sum(np.square(np.asarray(network(params, x)) - y)))
+    return Step(jnp.asarray(x), jnp.asarray(y), {}, params, None, jnp.asarray(RATE), loss)

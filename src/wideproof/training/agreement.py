@@ -1,7 +1,8 @@
 r"""The first step of a compiled training loop against the same step in NumPy: the loss, and where the weights go.
 
 With outputs $f$ and targets $y$ an output may be off by $\delta = \sqrt{u k}\,(\max |f| + \max |y|)$, hence the loss by
-$\delta \sum |\ell'| + n \delta^2$, and a gradient $\sum b u^\top$ by $\sqrt{u k} \sum |b| |u|^\top$.
+$\delta \sum |\ell'| + n \delta^2$, and a gradient $\sum b u^\top$ by $\sqrt{u k} \sum |b| |u|^\top$. Where pairs of
+units cancel and targets are 0, only rounding is left: $\delta$ is at least $u \sqrt{k} \sum |a| |h|$.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from wideproof.training.recipe import Recipe
 # Products of a pass over all examples: NumPy takes a tenth of a second for so many. Above, the activation alone is
 # compared.
 MOST = 2 * 10**8
+CANCELLED = 2.0**-26  # the share of what is added up that rounding leaves, by the root of u that a tolerance has
 
 
 class Step(NamedTuple):
@@ -115,6 +117,13 @@ def _reference(
     objective = recipe.objective
     slope = objective.cotangent(outputs, goal, weights)
     size = jnp.abs(outputs).max() + jnp.abs(goal).max()
+    read = network.graph.read_out
+    if read in trained:  # where all that is added up in an output cancels, rounding is what is left
+        ones = line.pullback(score(jnp.ones(outputs.shape))[0])
+        added = contract(
+            network, params[read], [jnp.abs(u) for u in line.inputs[read]], [jnp.abs(b) for b in ones[read]]
+        )
+        size = jnp.maximum(size, CANCELLED * jnp.sum(added * jnp.abs(params[read])))
     heaviest = 1.0 if weights is None else jnp.abs(weights).max()
     share = heaviest * size / (len(x) if objective.reduction == "mean" else 1)
     cotangents, large = (
