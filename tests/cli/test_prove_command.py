@@ -102,7 +102,9 @@ def test_contradictions_are_proved_impossible_before_a_network_is_chosen(cli, tm
     (tmp_path / "clash.csv").write_text("a,b,y\n1,0,1\n1,0,-1\n0,1,1\n0,2,-1\n3,1,1\n")
     answer = cli("prove", "clash.csv", "--out", "proof", "--quiet", "--require-zero")
     assert answer.code == 1, answer
-    assert "no network fits clash; the loss stays at 1 or more" in " ".join(answer.out.split())
+    said = " ".join(answer.out.split())
+    assert "no network fits clash; the loss stays at 1 or more (half the sum of squares, labels -1 and +1)." in said
+    assert "correct or remove one of them" in said
     assert cli("verify", "proof").code == 0  # the folder of the proof will do
 
 
@@ -114,7 +116,8 @@ def test_the_least_loss_is_proved_where_labels_contradict(cli, tmp_path):
     assert answer.code == 0, answer
     said = " ".join(answer.out.split())
     assert "2 rows of 5 have an equal row with another target" in said
-    assert "the least loss of any function is 1, and the loss tends to it" in said
+    least = "the least loss of any function is 1 (half the sum of squares, labels -1 and +1), and the loss tends to it"
+    assert least in said
     assert "equal inputs: line 2 is 1; line 3 is -1" in said
     table = (tmp_path / "proof" / "contradictions.csv").read_text().splitlines()
     assert table == ["group,line,target", "1,2,1", "1,3,-1"]

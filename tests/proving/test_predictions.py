@@ -1,6 +1,8 @@
 """What is said of predictions: rows outside the training rows, ties, and which rows are held out."""
 
 import dataclasses
+import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +13,9 @@ from wideproof.data import Dataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected
 from wideproof.proving import Predictor
+from wideproof.proving.limits import Limit
 from wideproof.proving.ranges import Ranges
-from wideproof.proving.stages import _split
+from wideproof.proving.stages import _split, _without_limit
 
 
 def plain(params):
@@ -101,3 +104,34 @@ def test_a_proof_says_so_and_a_folder_knows_the_ranges(tmp_path):
     (said, *_) = found.model.remarks(table[~early])
     assert said.startswith("10 of 10 rows lie outside the range of the training rows, in day (10)")
     assert not any("outside" in sentence for sentence in model.remarks(table[early]))
+
+
+def test_weights_that_are_not_the_limit_are_told_apart_from_the_estimate():
+    """The folds are predicted by the limit of gradient descent, and two steps are not it."""
+    run = SimpleNamespace(step=2)
+    assert _without_limit(run, None) == (  # pyright: ignore[reportArgumentType]
+        "predictions are made with the weights after 2 steps of training: those that gradient descent tends to were "
+        "not found, and an estimate by cross-validation is about those"
+    )
+    assert "with the initial weights:" in _without_limit(SimpleNamespace(step=0), None)  # pyright: ignore[reportArgumentType]
+
+
+def test_numbers_that_may_be_other_are_told_with_the_bound():
+    rng = np.random.default_rng(0)
+    data = Dataset(rng.normal(size=(9, 3)), rng.normal(size=9), "regression")
+    network = FullyConnected(input_dim=3, width=16, depth=1, activation="erf")
+    params = plain(network.init(0))
+    limit = Limit(params, 0.0, 0.1, 0.0)
+    model, change = Predictor(network, params, data, limit), limit.change(network, data.x)
+    assert change is not None
+    worst = change.max() / np.std(data.y)
+    (said,) = model.remarks(data.x)
+    found = re.fullmatch(
+        r"9 of 9 predictions may be other by more than a hundredth of the standard deviation of the targets, at most "
+        r"(\S+) % of it, at the exact limit of gradient descent, which is known only up to a bound",
+        said,
+    )
+    assert found is not None
+    assert worst <= float(found[1]) / 100 < 2 * worst
+    near = Predictor(network, params, data, Limit(params, 0.0, 1e-6, 0.0))
+    assert near.remarks(data.x) == ()

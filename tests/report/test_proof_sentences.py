@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import wideproof as wp
+from wideproof.certificates import Descent, Problem, certify
 from wideproof.report import proof_sentences
 from wideproof.report.proof_terminal import proof_text
 from wideproof.report.proof_words import NO_ESTIMATE, numbers
@@ -76,6 +77,15 @@ def test_a_proof_without_an_estimate_says_so(clashing, at_once):
     assert NO_ESTIMATE in proof_text(clashing)
     assert at_once.estimates
     assert NO_ESTIMATE not in proof_text(at_once)
+
+
+def test_one_row_is_not_the_remedy_where_several_contradict():
+    x = np.repeat(np.eye(2), 2, axis=0)
+    data = wp.Dataset(x, [1.0, -1.0, 1.0, -1.0], "binary", name="twice")
+    network = wp.build("fully-connected", (2,), (), width=2, depth=1)
+    attempt = certify(Problem(network, data).at(network.init(0)), Descent(require_zero=True))
+    assert attempt.obstacle is not None
+    assert attempt.obstacle.advice == ("correct or remove rows until those with equal inputs have equal targets",)
 
 
 _PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")

@@ -31,7 +31,10 @@ def contradiction(setting: Setting) -> Attempt[None] | None:
         return None
     i, j = found.first[0]
     reason = f"zero loss is impossible: examples {i} and {j} have the same input and different targets"
-    obstacle = Obstacle("contradiction", found.least_square, 0.0, reason, ("correct or remove one of them",))
+    advice = "correct or remove one of them"
+    if found.pairs > 1:
+        advice = "correct or remove rows until those with equal inputs have equal targets"
+    obstacle = Obstacle("contradiction", found.least_square, 0.0, reason, (advice,))
     if isinstance(data, SequenceDataset):
         return Attempt(None, None, obstacle)
     groups = [group for group in groups_of_equal_rows(data.x) if len(group) > 1]

@@ -13,7 +13,7 @@ from wideproof.certificates import Certificate, load_certificate
 from wideproof.data import AnyDataset, apply, encode, restore_targets
 from wideproof.errors import InputError
 from wideproof.networks import Network
-from wideproof.proving.limits import Limit
+from wideproof.proving.limits import Limit, percent
 from wideproof.proving.ranges import Ranges
 from wideproof.training import Run
 
@@ -115,16 +115,20 @@ class Predictor:
             )
         sure = self.sure(rows)
         if sure is not None and not sure.all():
-            other = (
-                "another class"
-                if self.has_classes
-                else "other by more than a hundredth of the standard deviation of the targets"
-            )
+            other = "another class" if self.has_classes else f"other by {self._by(rows)}"
             said.append(
                 f"{int((~sure).sum())} of {len(sure)} predictions may be {other} at the exact limit of gradient "
                 "descent, which is known only up to a bound"
             )
         return tuple(filter(None, said))
+
+    def _by(self, rows: Any) -> str:
+        """Say by how much numbers may be other at the limit of gradient descent."""
+        change, unit = None, float(np.std(self.data.y))
+        if self.limit is not None and unit > 0:
+            change = self.limit.change(self.network, self._ready(rows))
+        most = "" if change is None else f", at most {percent(float(change.max()) / unit)} % of it,"
+        return f"more than a hundredth of the standard deviation of the targets{most}"
 
     def outputs(self, rows: Any) -> np.ndarray:
         """Return the network's outputs for new rows, in the units of the targets.

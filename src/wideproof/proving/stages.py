@@ -355,7 +355,10 @@ def _without_limit(run: Run, polished: Polished | None) -> str:
         weights = "the polished weights"
     elif not run.step:
         weights = "the initial weights"
-    return f"predictions are made with {weights}: near which ones gradient descent ends was not found"
+    return (
+        f"predictions are made with {weights}: those that gradient descent tends to were not found, and an estimate by "
+        "cross-validation is about those"
+    )
 
 
 def _limit(job: Job, network: Network, attempt: Attempt, data: AnyDataset) -> Limit | None:

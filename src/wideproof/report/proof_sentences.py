@@ -22,7 +22,7 @@ def headline(proof: Proof) -> str:
         least = shown(proof.groups.least_loss[0], 4, ROUND_FLOOR)
         as_given = ", ".join(map(str, proof.data.preparation))
         given = f"{name}, prepared by {as_given}" if as_given else name
-        return f"Proved impossible: no network fits {given}; the loss stays at {least} or more."
+        return f"Proved impossible: no network fits {given}; the loss stays at {least} or more ({squares(proof)})."
     if proof.verdict is not None and proof.verdict.answer == "not judged":
         return f"Not proved: the independent verifier did not judge the certificate ({proof.verdict.reason})."
     if proof.verdict is not None:
