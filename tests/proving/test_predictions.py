@@ -11,11 +11,12 @@ import pytest
 import wideproof as wp
 from wideproof.data import Dataset
 from wideproof.errors import InputError
-from wideproof.networks import FullyConnected
-from wideproof.proving import Predictor
+from wideproof.networks import FullyConnected, get_activation
+from wideproof.proving import Predictor, beginning
 from wideproof.proving.limits import Limit
 from wideproof.proving.ranges import Ranges
 from wideproof.proving.stages import _split, _without_limit
+from wideproof.training import Status
 
 
 def plain(params):
@@ -119,7 +120,7 @@ def test_weights_that_are_not_the_limit_are_told_apart_from_the_estimate():
 def test_numbers_that_may_be_other_are_told_with_the_bound():
     rng = np.random.default_rng(0)
     data = Dataset(rng.normal(size=(9, 3)), rng.normal(size=9), "regression")
-    network = FullyConnected(input_dim=3, width=16, depth=1, activation="erf")
+    network = FullyConnected(input_dim=3, width=16, depth=1, activation=get_activation("erf"))
     params = plain(network.init(0))
     limit = Limit(params, 0.0, 0.1, 0.0)
     model, change = Predictor(network, params, data, limit), limit.change(network, data.x)
@@ -135,3 +136,15 @@ def test_numbers_that_may_be_other_are_told_with_the_bound():
     assert worst <= float(found[1]) / 100 < 2 * worst
     near = Predictor(network, params, data, Limit(params, 0.0, 1e-6, 0.0))
     assert near.remarks(data.x) == ()
+
+
+@pytest.mark.parametrize(
+    ("kinked", "why"), [(True, ": a unit could switch on or off on the way"), (False, ", its proof ratio is 0.5")]
+)
+def test_a_unit_that_may_switch_is_named_as_the_reason(monkeypatch, kinked, why):
+    """Looks put 0.5 in place of a smaller ratio that does not suffice: 0.5 is not the reason then."""
+    monkeypatch.setattr(beginning, "require_followable", lambda run: None)
+    job, run = SimpleNamespace(from_start=None), SimpleNamespace(step=3, status=Status.LIMIT)
+    network = SimpleNamespace(graph=SimpleNamespace(kinked=kinked))
+    found = beginning.begun(job, network, run, 0.5)  # pyright: ignore[reportArgumentType]
+    assert found.notes == (f"{beginning.NOT_BEGUN}: after 3 steps training is not near enough to a fit{why}",)

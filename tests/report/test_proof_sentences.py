@@ -46,7 +46,7 @@ def test_with_contradicting_labels_nothing_is_called_the_error(clashing):
     assert "the distance of its outputs from the best ones shrinks by" in clashing.headline
     assert "the least loss of any function is 1 (half the sum of squares, labels -1 and +1)" in clashing.headline
     (rho,) = (row for row in numbers(clashing) if row.symbol == "ρ")
-    assert "best ones" in rho.name
+    assert "best outputs" in rho.name
     assert "‖f − y‖" not in proof_text(clashing)
 
 
@@ -81,7 +81,7 @@ def test_a_proof_without_an_estimate_says_so(clashing, at_once):
 
 def test_one_row_is_not_the_remedy_where_several_contradict():
     x = np.repeat(np.eye(2), 2, axis=0)
-    data = wp.Dataset(x, [1.0, -1.0, 1.0, -1.0], "binary", name="twice")
+    data = wp.Dataset(x, np.array([1.0, -1.0, 1.0, -1.0]), "binary", name="twice")
     network = wp.build("fully-connected", (2,), (), width=2, depth=1)
     attempt = certify(Problem(network, data).at(network.init(0)), Descent(require_zero=True))
     assert attempt.obstacle is not None

@@ -10,7 +10,7 @@ import pytest
 
 from wideproof.data import Dataset
 from wideproof.errors import MachineError
-from wideproof.networks import FullyConnected
+from wideproof.networks import FullyConnected, get_activation
 from wideproof.training import Recipe, train
 from wideproof.training.agreement import Step, require_agreement
 
@@ -81,7 +81,7 @@ def test_weights_in_float32_are_not_compared():
 def test_targets_of_zero_and_outputs_that_cancel():
     """Pairs of units leave rounding of 1e-16 as output and 1e-31 as loss: no digit of it has to agree."""
     x, y = np.random.default_rng(0).normal(size=(5, 3)), np.zeros(5)
-    network = FullyConnected(input_dim=3, width=2048, depth=1, activation="erf", start="doubled")
+    network = FullyConnected(input_dim=3, width=2048, depth=1, activation=get_activation("erf"), start="doubled")
     run = train(network, Dataset(x, y, "regression"), Recipe(steps=2, step_size=0.01))
     assert run.loss < 1e-28
     here = step_of(network, x, y)

@@ -85,6 +85,8 @@ def begun(job: Job, network: Network, run: Run, h: float) -> Begun:
         return Begun(notes=(f"{why}: {error}",))
     if not h < 0.5:
         ratio = "" if h == math.inf else f", its proof ratio is {h:.3g}"
+        if h == 0.5 and network.graph.kinked:  # what looks put there instead of a smaller one, which does not suffice
+            ratio = ": a unit could switch on or off on the way"
         return Begun(notes=(f"{why}: after {run.step} steps training is not near enough to a fit{ratio}",))
     rows = run.data.n if run.recipe.batch is None else min(run.recipe.batch, run.data.n)
     attempt, verdict = None, None

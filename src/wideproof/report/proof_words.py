@@ -32,7 +32,7 @@ _NAMES = {
     "rho": ("ρ", "error left at the anchor, ‖f − y‖, at most"),
     "s": ("s", "smallest singular value of the Jacobian, at least"),
     "S": ("S", "largest singular value of the Jacobian, at most"),
-    "lipschitz": ("Λ", "how fast the Jacobian can change within the radius, at most"),
+    "lipschitz": ("Λ", "how fast the Jacobian can change in the radius, at most"),
     "jump": ("D", "how far the Jacobian can jump within the radius, where units switch, at most"),
     "radii": ("R", "certified radius: how far the weights can still move"),
     "h": ("h", "proof ratio Λρ/s²; one constant Λ suffices below ½"),
@@ -53,7 +53,7 @@ _NAMES = {
     "least_loss_at_most": ("", "the same least loss, at most"),
     "groups": ("", "groups of equal inputs with different targets"),
 }
-ABOVE = "distance of the outputs at the anchor from the best ones, at most"  # instead, where labels contradict
+ABOVE = "distance left to the best outputs at the anchor, at most"  # instead, where labels contradict
 NO_ESTIMATE = "No estimate on unseen rows was made. The proof says nothing about them."
 # What each obstacle is about, and how its value would have to compare with the needed one.
 OBSTACLES = {
