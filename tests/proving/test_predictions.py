@@ -12,7 +12,7 @@ import wideproof as wp
 from wideproof.data import Dataset
 from wideproof.errors import InputError
 from wideproof.networks import FullyConnected, get_activation
-from wideproof.proving import Predictor, beginning
+from wideproof.proving import Predictor, beginning, stages
 from wideproof.proving.limits import Limit
 from wideproof.proving.ranges import Ranges
 from wideproof.proving.stages import _split, _without_limit
@@ -148,3 +148,20 @@ def test_a_unit_that_may_switch_is_named_as_the_reason(monkeypatch, kinked, why)
     network = SimpleNamespace(graph=SimpleNamespace(kinked=kinked))
     found = beginning.begun(job, network, run, 0.5)  # pyright: ignore[reportArgumentType]
     assert found.notes == (f"{beginning.NOT_BEGUN}: after 3 steps training is not near enough to a fit{why}",)
+
+
+def test_a_smaller_step_size_is_tried_more_than_once(monkeypatch):
+    """A smaller step leads elsewhere, where a still smaller one may be needed: two were not always enough."""
+    sizes, real = [], stages.begun
+
+    def steep(job, network, run, h):
+        sizes.append(run.step_size)
+        return beginning.Begun(step_size=0.9 * run.step_size) if len(sizes) < 3 else real(job, network, run, h)
+
+    monkeypatch.setattr(stages, "begun", steep)
+    names = {"classes": ("setosa", "versicolor"), "limit": 12}
+    found = wp.prove("iris", alpha=1.0, width=256, activation="erf", prepare="standardize,sphere(4)", **names)  # pyright: ignore[reportArgumentType]
+    assert found.proved_from == "initial weights"
+    assert found.start is not None
+    assert np.allclose(sizes, sizes[0] * np.array([1, 0.9, 0.81]))
+    assert found.start.step_size == sizes[2]

@@ -1,6 +1,8 @@
 """What a proof says is true of the rows that are used, of the step size that is printed, and in stated units."""
 
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,8 +10,8 @@ import pytest
 import wideproof as wp
 from wideproof.certificates import Descent, Problem, certify
 from wideproof.report import proof_sentences
-from wideproof.report.proof_terminal import proof_text
-from wideproof.report.proof_words import NO_ESTIMATE, numbers
+from wideproof.report.proof_terminal import COLUMNS, proof_text
+from wideproof.report.proof_words import NO_ESTIMATE, numbers, squares
 
 SMALL = {"prepare": "standardize,sphere(4)", "width": 256, "activation": "erf"}
 
@@ -77,6 +79,19 @@ def test_a_proof_without_an_estimate_says_so(clashing, at_once):
     assert NO_ESTIMATE in proof_text(clashing)
     assert at_once.estimates
     assert NO_ESTIMATE not in proof_text(at_once)
+
+
+def test_losses_are_in_stated_units(at_once):
+    """Of labels, of real targets as they are and scaled, and of sequences, whose first time does not count."""
+    x, y = np.eye(3), np.array([1.0, 5.0, 9.0])
+    plain = wp.Dataset(x, y, "regression")
+    scaled = replace(at_once, data=wp.prepare(plain, "scale_targets"))
+    later = replace(scaled, network=SimpleNamespace(data_kind="sequences"))
+    assert squares(at_once) == "half the sum of squares, labels -1 and +1"
+    assert squares(replace(at_once, data=plain)) == "half the sum of squares"
+    assert squares(scaled) == "half the sum of squares, targets scaled to standard deviation 1"
+    assert squares(later) == "half the sum of squares, from the second time on, targets scaled to standard deviation 1"
+    assert max(map(len, proof_text(at_once).splitlines())) <= COLUMNS
 
 
 def test_one_row_is_not_the_remedy_where_several_contradict():

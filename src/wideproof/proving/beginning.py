@@ -87,7 +87,8 @@ def begun(job: Job, network: Network, run: Run, h: float) -> Begun:
         ratio = "" if h == math.inf else f", its proof ratio is {h:.3g}"
         if h == 0.5 and network.graph.kinked:  # what looks put there instead of a smaller one, which does not suffice
             ratio = ": a unit could switch on or off on the way"
-        return Begun(notes=(f"{why}: after {run.step} steps training is not near enough to a fit{ratio}",))
+        after = f"{run.step} step{'' if run.step == 1 else 's'}"
+        return Begun(notes=(f"{why}: after {after} training is not near enough to a fit{ratio}",))
     rows = run.data.n if run.recipe.batch is None else min(run.recipe.batch, run.data.n)
     attempt, verdict = None, None
     for careful in (False, True):
@@ -108,8 +109,11 @@ def begun(job: Job, network: Network, run: Run, h: float) -> Begun:
         if attempt.certificate is None:
             found = attempt.obstacle
             given = isinstance(job.recipe.step_size, float)
-            smaller = found.needed if found is not None and found.quantity == "step size" and not given else None
-            return Begun(notes=(f"{why}: {found}",), step_size=None if smaller is None else ROOM * smaller)
+            if found is None or found.quantity != "step size" or given:
+                return Begun(notes=(f"{why}: {found}",))
+            smaller = ROOM * found.needed
+            note = f"{why}: {found.reason} (--step-size {smaller:.3g} takes it from the first step on)"
+            return Begun(notes=(note,), step_size=smaller)
         what = f"following {run.step} steps from the start with rigorous bounds on all rounding"
         verdict = verified(job, attempt, what)
         if verdict.answer == "proved":

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from wideproof.proving.starts import Starts
 
 FIRST_STEPS = 16  # training stops here for a first look at the proof ratio, where nothing is forecast
+TRAININGS = 4  # at most, each with a smaller step size: what one leads to may need a smaller one than it took
 OFTEN = 400  # rows of a Jacobian up to which the proof ratio is looked at while training
 LONGER = 1.25  # how much later each look is
 AUDITED = 3000  # rows of which all pairs are compared
@@ -306,15 +307,15 @@ def _attempt(job: Job, choice: Choice) -> Proof:
         job.tell(f"certifying this many rows takes about {memory_of(network, distinct(ready).n)}")
     recipe = dataclasses.replace(job.recipe, seed=choice.seed, step_size=choice.step_size, steps=choice.steps)
     scale = choice.scales[0] if choice.scales else None
-    for last in (False, True):
+    for left in reversed(range(TRAININGS)):
         with job.stage("training", "training"):
             run, looks, first = _train(job, network, ready, recipe, scale)
         attempt, verdict = before_training(job, run, _ratio_at(looks, 0))
         h, polished, end = _ratio_at(looks, run.step), None, looks[-1].attempt if attempt is not None else None
         found = Begun(attempt, verdict) if attempt is not None else begun(job, network, run, h)
-        if found.step_size is None or last:
+        if found.step_size is None or not left:
             break
-        job.tell(f"training again from the start with the step size {found.step_size:.4g}, which can be certified")
+        job.tell(f"training again from the start with the smaller step size {found.step_size:.4g}")
         folders.forget_run(job.folder)
         recipe = dataclasses.replace(recipe, step_size=found.step_size)
     attempt, verdict = found.attempt, found.verdict
@@ -425,7 +426,7 @@ def _train(
             raise KeyboardInterrupt
         last = run.status is not Status.LIMIT or run.step >= recipe.steps
         if (often or (near and rows <= DENSE)) and (not looks or looks[-1].ratio.step < run.step):
-            job.tell(f"checking the proof ratio after {run.step} steps")
+            job.tell(f"checking the proof ratio after {run.step} step{'' if run.step == 1 else 's'}")
             here = certify(problem.at(run.params), level="float64")
             looks.append(_Look(ratio_of(here, run.step, moved(run)), here))
             folders.write_ratios(job.folder, (look.ratio for look in looks))

@@ -47,9 +47,8 @@ def proof_text(proof: Proof) -> str:
         )
     run = proof.run
     if run is not None and len(run.steps) > 1:
-        parts.append(
-            f"training loss against step ({words.squares(proof)})\n{curve(run.steps, run.records['loss'], height=9)}"
-        )
+        title = _wrapped(f"training loss against step ({words.squares(proof)})")
+        parts.append(f"{title}\n{curve(run.steps, run.records['loss'], height=9)}")
     numbers = [row for row in words.numbers(proof) if row.symbol in _MAIN]
     if numbers:
         parts.append(_table(numbers))
@@ -57,7 +56,7 @@ def proof_text(proof: Proof) -> str:
     if verdict is not None:
         parts.append(f"Independent verifier: {verdict.answer} ({verdict.precision} bits, {verdict.seconds:.3g} s).")
     if proof.seconds:
-        parts.append("seconds: " + ", ".join(f"{name} {took:.1f}" for name, took in proof.seconds.items()))
+        parts.append(_wrapped("seconds: " + ", ".join(f"{name} {took:.1f}" for name, took in proof.seconds.items())))
     if proof.folder is not None:
         again = [f"verify again  {line}" for line in words.commands(proof)[:1]]
         parts.append("\n".join([f"report        {proof.folder / REPORT}", *again]))

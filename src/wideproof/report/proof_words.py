@@ -130,7 +130,7 @@ def squares(proof: Proof) -> str:
     if data.task != "regression":
         return f"half the sum of squares{later}, labels -1 and +1"
     scaled = any(step.name == "scale_targets" for step in data.preparation)
-    units = ", targets scaled to mean 0 and standard deviation 1" if scaled else ""
+    units = ", targets scaled to standard deviation 1" if scaled else ""
     return f"half the sum of squares{later}{units}"
 
 
