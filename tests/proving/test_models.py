@@ -114,7 +114,7 @@ def test_a_file_is_the_same_as_the_model_in_it(proof, tmp_path):
     to_onnx(made.network, made.params, tmp_path / "model.onnx")
     found = certify(tmp_path / "model.onnx", "iris", **MOVED)
     assert found.proved
-    assert found.headline.startswith("An exact fit of all ")
+    assert found.headline.startswith("An exact fit of the 12 rows of iris that are used ")
     assert "from the weights of model.onnx" in found.headline
     assert "That training gets there is not proved." in found.headline
     assert found.certificate.claims == proof.certificate.claims
