@@ -1,4 +1,4 @@
-"""The scale of a proof of the initial weights themselves: the forecast one, raised until float64 finds such a proof."""
+"""The scale of a proof of the initial weights themselves: about the least one with which float64 finds such a proof."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from wideproof.planning.scales import Scale, one_digit
 from wideproof.precision import double
 
 COMFORTABLE = 0.4  # a ratio below this is certified; between this and 1/2 a little more training costs nothing
-RAISED = 8  # times that the scale is raised
+RAISED = 8  # times that another scale is tried
 
 
 @double
 def raised(choice: Choice) -> Choice:
-    """Raise the scale of the outputs until the initial weights themselves can be certified.
+    """Raise the scale of the outputs until the initial weights themselves can be certified, or lower it if there is room.
 
     Parameters
     ----------
@@ -35,12 +35,18 @@ def raised(choice: Choice) -> Choice:
     >>> found.scales[0].at_once
     True
     """
+    if not choice.scales or not choice.scales[0].at_once:
+        return choice
+    proved = None
     for _ in range(RAISED):
-        if not choice.scales or not choice.scales[0].at_once:
-            break
         network, alpha = choice.network, choice.scales[0].alpha
         first = certify(Problem(network, choice.data).at(network.init(choice.seed)), level="float64")
-        if first.passed or not math.isfinite(first.h):
+        if not math.isfinite(first.h) or (proved is not None and not first.passed):
             break
-        choice = choice.at((Scale(one_digit(alpha * max(first.h / COMFORTABLE, 1.5)), 0, choice.steps),))
-    return choice
+        proved = choice if first.passed else None
+        wanted = one_digit(alpha * first.h / COMFORTABLE)  # the ratio falls with the scale
+        wanted = max(wanted, 1.0) if first.passed else max(wanted, one_digit(1.5 * alpha))
+        if first.passed and wanted >= alpha:
+            break
+        choice = choice.at((Scale(wanted, 0, choice.steps),))
+    return choice if proved is None else proved

@@ -96,7 +96,7 @@ def ladder(outlook: Outlook, per: float, budget: float, shown: int, steps: int |
     found = [
         Scale(alpha, ahead, most)
         for alpha in LADDER
-        if alpha < at_once and 0 < (ahead := outlook.steps(alpha)) * SLACK <= most
+        if alpha < at_once and (ahead := max(outlook.steps(alpha), 1)) * SLACK <= most
     ]
     return (*found[:2], *found[3:4], Scale(max(at_once, 1.0), 0, shown if steps is None else steps))
 
