@@ -15,7 +15,7 @@ RAISED = 8  # times that another scale is tried
 
 @double
 def raised(choice: Choice) -> Choice:
-    """Raise the scale of the outputs until the initial weights themselves can be certified, or lower it if there is room.
+    """Raise the scale of the outputs until the initial weights have a proof themselves, or lower it if there is room.
 
     Parameters
     ----------
