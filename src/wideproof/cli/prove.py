@@ -33,6 +33,7 @@ from wideproof.cli.options import (
 from wideproof.cli.stopping import continuable
 from wideproof.cli.train import new_name
 from wideproof.cli.watching import watching
+from wideproof.errors import InputError
 
 if TYPE_CHECKING:
     from wideproof.proving import LossProof, Proof, Starts
@@ -84,6 +85,17 @@ def prove_command(
             show_default=False,
         ),
     ] = None,
+    slurm: Annotated[
+        bool,
+        typer.Option("--slurm", help="With --seeds: submit what is left as a SLURM job array, one start a task."),
+    ] = False,
+    slurm_options: Annotated[
+        str, typer.Option(help='Options for sbatch, as in "--partition=gpu --time=02:00:00".', show_default=False)
+    ] = "",
+    part: Annotated[
+        str | None,
+        typer.Option(help="Prove one of the starts that --slurm began in the folder --out, as in 3/60."),
+    ] = None,
     require_zero: Annotated[
         bool,
         typer.Option(
@@ -131,6 +143,14 @@ def prove_command(
     """
     from wideproof.proving import prove
 
+    if slurm_options and not slurm:
+        raise InputError("--slurm-options say how a job array is made: give --slurm too")
+    if part is not None:
+        from wideproof.cli.slurm import start_command
+
+        if slurm or source is not None:
+            raise InputError("--part needs --out and nothing else: the folder holds the table and all options")
+        start_command(out, part, json)
     if source is None:
         source, classes, limit = SOURCE, classes or CLASSES, EXAMPLES if limit is None else limit
     kind = kind or (kind_for(source, [network]) if network else None)
@@ -147,6 +167,10 @@ def prove_command(
             from_start=from_start, polish=polish, progress=progress, seeds=seeds,
             **loading(target, classes, limit, header, kind, task, missing, keep_ids),
         )  # fmt: skip
+        if slurm:
+            from wideproof.cli.slurm import starts_command
+
+            starts_command(out, asked, source, slurm_options, json)
         proof = prove(source, **asked)
     answer(proof, json)
 

@@ -14,6 +14,9 @@ from wideproof.proving.runs import prove_run as prove_run
 from wideproof.proving.stages import prove as prove
 from wideproof.proving.starts import OneStart as OneStart
 from wideproof.proving.starts import Starts as Starts
+from wideproof.proving.starts import begin_starts as begin_starts
+from wideproof.proving.starts import prove_part as prove_part
+from wideproof.proving.starts import unfinished as unfinished
 from wideproof.proving.verifying import VerifiedStarts as VerifiedStarts
 from wideproof.proving.verifying import is_of_starts as is_of_starts
 from wideproof.proving.verifying import verify_starts as verify_starts

@@ -18,25 +18,37 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wideproof.answers import Answer
 from wideproof.arguments import refusal
 from wideproof.cards import Told
+from wideproof.data import AnyDataset
 from wideproof.errors import InputError
-from wideproof.networks import Network, to_config
+from wideproof.networks import Network, from_config, to_config
 from wideproof.progress import Progress, Watch, shown, unwatched
 from wideproof.proving import folders
 from wideproof.proving.beginning import NOT_BEGUN
-from wideproof.proving.predictor import CERTIFICATE
+from wideproof.proving.predictor import CERTIFICATE, RUN
+from wideproof.proving.ranges import Ranges
 from wideproof.statistics import at_least_share
 from wideproof.storage import plain, read_json, write_json
+from wideproof.training import Run
 
 if TYPE_CHECKING:
     from wideproof.proving.proof import Proof
 
 STARTS, START, PILOT = "starts.json", "start.json", "pilot/proof"
+SETTINGS = ("budget", "sharp", "batch", "from_start")  # of the pilot that all starts share
 ROOM = 0.9  # of the pilot's step size, if it was chosen: other starts have another largest eigenvalue
+
+
+class Fixed(NamedTuple):
+    """What all starts have in common: the prepared table, the network, and the ranges of the table as it was loaded."""
+
+    data: AnyDataset
+    network: Network
+    ranges: Ranges | None
 
 
 @dataclass(frozen=True)
@@ -218,16 +230,7 @@ def prove_starts(
 
     Network, preparation and step size are chosen with the start `seed`; the `seeds` starts after it are counted.
     """
-    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
-        raise refusal("seeds", "a whole number of at least 1", seeds)
-    for name, nothing in (("require_zero", False), ("holdout", 0.0), ("polish", False)):
-        if options.get(name, nothing) != nothing:
-            raise InputError(f"with seeds, proofs from the initial weights are counted: leave {name} out")
-    if options.get("from_start") is False:
-        raise InputError("with seeds, proofs from the initial weights are counted: leave from_start (--from-here) out")
-    begins = (options.get("options") or {}).get("start") or getattr(options.get("network"), "start", None)
-    if str(begins).startswith("positive"):
-        raise InputError("the positive start is not random, so there is one start only: leave seeds out")
+    _require_countable(seeds, options)
     if folder is None:
         with tempfile.TemporaryDirectory() as kept:
             place = Path(kept) / "starts"
@@ -236,18 +239,116 @@ def prove_starts(
             )  # fmt: skip
             return dataclasses.replace(made, folder=None)
     place, tell = Path(folder), progress or unwatched
-    _require_place(place, seeds)
     counted = range(seed + 1, seed + 1 + seeds)
-    first = _pilot(place, source, target, seed, progress, options)
-    about = _fixed(place, first, seeds, seed, options)
+    first, about = begin_starts(
+        source, target, seeds=seeds, seed=seed, folder=place, progress=progress, **options
+    )  # fmt: skip
     found = "is proved" if not _why(first) else f"has no proof: {_why(first)}"
     tell(Progress("starts", text=f"start {seed}, with which all was chosen, {found}; now the starts that are counted"))
-    made = []
+    made, fixed = [], Fixed(first.data, first.network, first.ranges)
     for k, one in enumerate(counted, 1):
-        made.append(_finished(place, one) or _one(place, one, first, about, options))
+        made.append(_finished(place, one) or _one(place, one, fixed, about, options))
         said = "proved" if made[-1].proved else made[-1].why
         tell(Progress("starts", k, seeds, f"start {one}: {said}"))
     return starts_of(about, first.network, tuple(made), place)
+
+
+def begin_starts(
+    source: Any,
+    target: str | int | None,
+    *,
+    seeds: int,
+    seed: int,
+    folder: str | Path,
+    progress: Watch | None,
+    **options: Any,
+) -> tuple[Proof, dict[str, Any]]:
+    """Prove the pilot and write down what is the same for all starts; `prove_part` does the rest, start by start.
+
+    Parameters
+    ----------
+    source
+        The table, as for `prove`.
+    target
+        The column to predict.
+    seeds
+        Number of starts that are counted.
+    seed
+        The pilot's seed.
+    folder
+        A new folder, or one that was begun in the same way.
+    progress
+        Callback; receives a `Progress` at every stage of the pilot.
+    **options
+        Further options of `prove`.
+
+    Returns
+    -------
+    tuple
+        The proof of the pilot, and what was written down.
+    """
+    _require_countable(seeds, options)
+    place = Path(folder)
+    _require_place(place, seeds)
+    first = _pilot(place, source, target, seed, progress, options)
+    return first, _fixed(place, first, seeds, seed, options)
+
+
+def prove_part(folder: str | Path, number: int, parts: int) -> OneStart:
+    """Prove one of the starts of a folder that `prove` began with `seeds`, as one of many jobs on a cluster.
+
+    Parts may run in any order, at the same time, and repeatedly: a start that is finished is kept.
+
+    Parameters
+    ----------
+    folder
+        The folder that was begun.
+    number
+        Number of the start, counted from 1.
+    parts
+        Number of starts.
+
+    Returns
+    -------
+    OneStart
+        What came out of it.
+    """
+    place = Path(folder)
+    if not (place / STARTS).exists():
+        raise InputError(f"{place} holds no proofs of random starts: begin them with `wideproof prove --seeds --slurm`")
+    about = read_json(place / STARTS)
+    if "settings" not in about:
+        raise InputError(f"{place} was begun by an older version, and not for several jobs: choose another folder")
+    if parts != about["seeds"] or not 1 <= number <= parts:
+        raise InputError(f"{place} was begun for {about['seeds']} starts, so parts are 1/{about['seeds']} to "
+                         f"{about['seeds']}/{about['seeds']}, got {number}/{parts}")  # fmt: skip
+    seed = about["pilot"] + number
+    found = _finished(place, seed)
+    if found is not None:
+        return found
+    run = Run.load(place / PILOT / RUN)
+    fixed = Fixed(run.data, from_config(about["network"]), Ranges.read(place / PILOT))
+    if run.data.digest != about["digest"] or run.network != fixed.network:
+        raise InputError(f"{place / PILOT} holds another problem than {place / STARTS}: choose another folder")
+    return _one(place, seed, fixed, about, about["settings"])
+
+
+def unfinished(folder: str | Path) -> tuple[list[int], int]:
+    """Return the numbers of the starts of a folder that have no result, counted from 1, and how many starts there are.
+
+    Parameters
+    ----------
+    folder
+        The folder that was begun.
+
+    Returns
+    -------
+    tuple
+        The numbers, and how many starts were asked for.
+    """
+    about = read_json(Path(folder) / STARTS)
+    found = range(1, about["seeds"] + 1)
+    return [k for k in found if read_start(place_of(Path(folder), about["pilot"] + k)) is None], about["seeds"]
 
 
 def starts_of(about: Mapping[str, Any], network: Network, made: tuple[OneStart, ...], folder: Path) -> Starts:
@@ -270,6 +371,20 @@ def read_start(place: Path) -> tuple[OneStart, dict[str, str]] | None:
     kept = read_json(place / START)
     files = kept.pop("files")
     return OneStart(**kept), files
+
+
+def _require_countable(seeds: int, options: Mapping[str, Any]) -> None:
+    """Refuse what does not go with counting proofs from random initial weights."""
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
+        raise refusal("seeds", "a whole number of at least 1", seeds)
+    for name, nothing in (("require_zero", False), ("holdout", 0.0), ("polish", False)):
+        if options.get(name, nothing) != nothing:
+            raise InputError(f"with seeds, proofs from the initial weights are counted: leave {name} out")
+    if options.get("from_start") is False:
+        raise InputError("with seeds, proofs from the initial weights are counted: leave from_start (--from-here) out")
+    begins = (options.get("options") or {}).get("start") or getattr(options.get("network"), "start", None)
+    if str(begins).startswith("positive"):
+        raise InputError("the positive start is not random, so there is one start only: leave seeds out")
 
 
 def _require_place(folder: Path, seeds: int) -> None:
@@ -314,23 +429,24 @@ def _fixed(folder: Path, first: Proof, seeds: int, seed: int, options: Mapping[s
     about |= {
         "name": first.data.name, "n": first.data.n, "preparation": [str(step) for step in first.data.preparation],
         "step_size": first.run.step_size * (1 if given else ROOM), "steps": limit, "batch": options.get("batch"),
+        "settings": {name: options[name] for name in SETTINGS if name in options},
     }  # fmt: skip
     write_json(folder / STARTS, about)
     return about
 
 
-def _one(folder: Path, seed: int, first: Proof, about: Mapping[str, Any], options: Mapping[str, Any]) -> OneStart:
+def _one(folder: Path, seed: int, fixed: Fixed, about: Mapping[str, Any], options: Mapping[str, Any]) -> OneStart:
     """Train, certify and verify one start, and write down what came of it."""
     from wideproof.proving.stages import prove
 
     place, began = place_of(folder, seed), time.perf_counter()
-    same = {name: options[name] for name in ("budget", "sharp", "batch", "from_start") if name in options}
+    same = {name: options[name] for name in SETTINGS if name in options}
     proof = prove(
-        first.data, network=first.network, prepare="none", seed=seed, step_size=about["step_size"],
+        fixed.data, network=fixed.network, prepare="none", seed=seed, step_size=about["step_size"],
         steps=about["steps"], folder=place, **same,
     )  # fmt: skip
-    if first.ranges is not None:  # of the table as it was loaded; the start's own are of the prepared one
-        first.ranges.put(place)
+    if fixed.ranges is not None:  # of the table as it was loaded; the start's own are of the prepared one
+        fixed.ranges.put(place)
     why = _why(proof)
     moved = None if why else proof.share_moved
     found = OneStart(seed, not why, why, proof.followed, moved, time.perf_counter() - began)

@@ -10,7 +10,9 @@ from wideproof.sweeps.analysis import fraction as fraction
 from wideproof.sweeps.analysis import label as label
 from wideproof.sweeps.analysis import summary as summary
 from wideproof.sweeps.analysis import thresholds as thresholds
+from wideproof.sweeps.slurm import Job as Job
 from wideproof.sweeps.slurm import array_job as array_job
+from wideproof.sweeps.slurm import command_array as command_array
 from wideproof.sweeps.slurm import submit as submit
 from wideproof.sweeps.slurm import under_way as under_way
 from wideproof.sweeps.study import Figure as Figure

@@ -1,7 +1,7 @@
-"""A sweep as one SLURM job array: the tasks are files already, so nothing has to outlive the submission.
+"""A sweep, or many proofs, as one SLURM job array: the tasks are files already, so nothing outlives the submission.
 
-Every array task is `wideproof sweep STUDY --part K/N`. It skips what is finished and writes each result whole, so
-it may be requeued, repeated or killed at any time.
+Every array task of a sweep is `wideproof sweep STUDY --part K/N`. It skips what is finished and writes each result
+whole, so it may be requeued, repeated or killed at any time.
 """
 
 from __future__ import annotations
@@ -101,10 +101,60 @@ def array_job(
     given = str(source) if str(source) in bundled() else str(Path(source).absolute())
     command = [sys.executable, "-m", "wideproof", "sweep", given, "--out", str(place)]
     command += [] if threads is None else ["--threads", str(threads)]
+    return _array(
+        study.name, place, command, wanted, parts, lines, at_once, left=len(tasks) - len(finished), total=len(tasks),
+        logs=Path(folder) / FOLDER,
+    )  # fmt: skip
+
+
+def command_array(
+    name: str, folder: str | Path, command: Sequence[str], wanted: Sequence[int], parts: int, options: str = ""
+) -> Job:
+    """Return a SLURM job array that runs one command of this program for several of its parts.
+
+    Parameters
+    ----------
+    name
+        The name of the job.
+    folder
+        The folder in which the script and the logs go.
+    command
+        The command with its arguments; it is run as `wideproof COMMAND --part K/N`.
+    wanted
+        The numbers K of the parts that are left.
+    parts
+        The number N of all parts.
+    options
+        Options of sbatch, as on its command line.
+
+    Returns
+    -------
+    Job
+        The script, and what it covers.
+
+    Examples
+    --------
+    >>> job = command_array("wine", "out", ["prove", "--out", "out"], [1, 2, 4], 4, "--time=10")
+    >>> [line for line in job.script.splitlines() if "array" in line or "time" in line]
+    ['#SBATCH --array=1-2,4', '#SBATCH --time=10']
+    """
+    if parts > MOST:
+        raise InputError(f"a job array has at most {MOST:,} tasks here, got {parts:,}")
+    program = [sys.executable, "-m", "wideproof", *command]
+    return _array(
+        name, Path(folder).absolute(), program, wanted, parts, _lines(options), None, left=len(wanted), total=parts,
+        logs=Path(folder) / FOLDER,
+    )  # fmt: skip
+
+
+def _array(
+    name: str, place: Path, command: Sequence[str], wanted: Sequence[int], parts: int, lines: Sequence[str],
+    at_once: int | None, *, left: int, total: int, logs: Path,
+) -> Job:  # fmt: skip
     throttle = "" if at_once is None else f"%{at_once}"
     script = "\n".join([
         "#!/bin/bash",
-        f"#SBATCH --job-name=wideproof-{study.name}",
+        f"#SBATCH --job-name=wideproof-{name}",
         f"#SBATCH --array={_ranges(wanted)}{throttle}",
         "#SBATCH --requeue",
         "#SBATCH --open-mode=append",
@@ -114,20 +164,20 @@ def array_job(
         f'exec {shlex.join(command)} --part "$SLURM_ARRAY_TASK_ID/{parts}"',
         "",
     ])  # fmt: skip
-    return Job(script, len(tasks) - len(finished), len(tasks), len(wanted), Path(folder) / FOLDER)
+    return Job(script, left, total, len(wanted), logs)
 
 
-def submit(job: Job, study: Study, folder: str | Path) -> str:
-    """Write the script of a job array into the sweep's folder and submit it with sbatch.
+def submit(job: Job, folder: str | Path, study: Study | None = None) -> str:
+    """Write the script of a job array into a folder and submit it with sbatch.
 
     Parameters
     ----------
     job
-        The result of `array_job`.
-    study
-        The study of the sweep.
+        The result of `array_job` or `command_array`.
     folder
-        The folder of the sweep.
+        The folder of the sweep, or of the proofs.
+    study
+        The study of a sweep.
 
     Returns
     -------
@@ -137,9 +187,10 @@ def submit(job: Job, study: Study, folder: str | Path) -> str:
     sbatch = shutil.which("sbatch")
     if sbatch is None:
         raise InputError("there is no sbatch on PATH: submit from a machine of the cluster, or see --slurm-dry-run")
-    Store(folder, study)
+    if study is not None:
+        Store(folder, study)
     own = Path(folder) / FOLDER
-    own.mkdir(exist_ok=True)
+    own.mkdir(exist_ok=True, parents=True)
     write_bytes(own / SCRIPT, job.script.encode())
     done = subprocess.run([sbatch, "--parsable", str(own / SCRIPT)], capture_output=True, text=True, check=False)
     number = re.match(r"\d+", done.stdout.strip())
@@ -156,7 +207,7 @@ def under_way(folder: str | Path) -> str | None:
     Parameters
     ----------
     folder
-        The folder of the sweep.
+        The folder of the sweep, or of the proofs.
 
     Returns
     -------
