@@ -28,7 +28,7 @@ BASE = (
 )  # fmt: skip
 LAYERS = (BASE, *((name,) for name in (
     "data", "networks", "kernels", "training", "monitors", "papers", "certificates", "rocq", "planning", "sweeps",
-    "report", "proving", "theorems", "estimators", "lab", "doctor", "cli",
+    "report", "proving", "theorems", "estimators", "adapters", "lab", "doctor", "cli",
 )))  # fmt: skip
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 OPEN = (

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from wideproof.errors import InputError, JobError
 from wideproof.kernels import sharded
-from wideproof.processes import launch, stop, watch
+from wideproof.processes import PLACE, launch, stop, watch
 
 # Rows that no number of processes divides, so that shares are padded.
 DATA = ("gram", "sphere:n=37,d=5,separation=0.1", "--prepare", "unit", "--depth", "2", "--quiet")
@@ -127,3 +128,42 @@ def test_rows_in_another_order_are_other_data(monkeypatch):
     for other in (x[::-1], x.reshape(2, 3), x.astype(np.float32)):
         with pytest.raises(InputError, match="different data or weights"):
             sharded._require_same((other, None))
+
+
+SOLVE = """
+import sys
+import numpy as np
+from wideproof.processes import join, leave
+speaks = join()
+import jax
+from wideproof.estimators import NTKRegressor
+rng = np.random.default_rng(0)
+x = rng.normal(size=(200, 4))
+how = dict(depth=1, preparation="sphere", bias=1.0, ridge=1e-3, solver="cg", rank=16, tol=1e-10)
+model = NTKRegressor(**how).fit(x, np.sin(x[:, 0]) + x[:, 1])
+if speaks:
+    np.savez(sys.argv[1], matrix=model.predict(x[:50] + 0.1), count=jax.process_count(), error=model.error_)
+leave()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_solve_together(tmp_path):
+    """Conjugate gradients over tiles of a kernel matrix that no process holds: the answer of one process."""
+    alone, shared = tmp_path / "alone.npz", tmp_path / "shared.npz"
+    subprocess.run([sys.executable, "-c", SOLVE, str(alone)], check=True, timeout=240)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    running = [
+        subprocess.Popen([sys.executable, "-c", SOLVE, str(shared)], env=os.environ | {PLACE: f"{k}/2@{address}"})
+        for k in range(2)
+    ]
+    try:
+        assert [process.wait(240) for process in running] == [0, 0]
+    finally:
+        stop(running)
+    with np.load(shared) as stored:
+        assert stored["count"] == 2
+        assert stored["error"] < 1e-6
+    np.testing.assert_allclose(matrix(shared), matrix(alone), rtol=0, atol=1e-7)

@@ -10,7 +10,7 @@ PACKAGES = (
     "wideproof", "wideproof.data", "wideproof.networks", "wideproof.networks.exchange", "wideproof.kernels",
     "wideproof.training", "wideproof.certificates", "wideproof.planning", "wideproof.proving", "wideproof.theorems",
     "wideproof.report", "wideproof.estimators", "wideproof.sweeps", "wideproof.papers", "wideproof.monitors",
-    "wideproof.lab", "wideproof_verify",
+    "wideproof.adapters", "wideproof.lab", "wideproof_verify",
 )  # fmt: skip
 
 

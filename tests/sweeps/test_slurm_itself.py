@@ -104,7 +104,8 @@ def test_a_sweep_with_a_requeued_and_a_cancelled_task_gives_the_same_bits(daemon
 
 
 def test_proofs_from_many_starts(daemons, tmp_path):
-    asked = ("prove", "iris", "--classes", "setosa,virginica", "--limit", "6", "--seeds", "3", "--out", "starts", "--quiet")
+    table = ("iris", "--classes", "setosa,virginica", "--limit", "6")
+    asked = ("prove", *table, "--seeds", "3", "--out", "starts", "--quiet")
     job = number(command(*asked, "--slurm", "--slurm-options", "--comment=starts", cwd=tmp_path))
     until(lambda: "RUNNING" in states(job).values())
     slurm("scancel", f"{job}_3")

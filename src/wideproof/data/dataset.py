@@ -231,7 +231,9 @@ class Examples(ABC):
         return f"{self.name}: {self.n} examples of {sizes}, {self._in_words()}{classes}{steps}"
 
     def _in_words(self) -> str:
-        """Return the task, or for classes whose targets are two plain numbers these."""
+        """Return the task, how many targets it has if several, or for classes whose targets are two numbers these."""
+        if self.task == "regression" and self.y.ndim == 2 and self.y.shape[1] > 1:
+            return f"regression with {self.y.shape[1]} targets"
         values = np.unique(self.y) if self.task == "regression" and self.classes else ()
         return f"{len(self.classes)} classes as {values[0]:g} and {values[1]:g}" if len(values) == 2 else self.task
 

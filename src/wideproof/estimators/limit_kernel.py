@@ -20,8 +20,10 @@ from jaxtyping import Float
 
 from wideproof.errors import InputError
 from wideproof.kernels import (
+    Angular,
     Pairs,
     Streamed,
+    angular,
     gram_on_host,
     is_on_host,
     limit_gram,
@@ -225,6 +227,22 @@ class LimitKernel:
         """
         kernel, state, (side,), _ = self.pairs(x, precision=precision)
         return stream(kernel, state, side)
+
+    def angular(self) -> Angular:
+        """Return the kernel of inputs of norm 1 as a function of the angle between them.
+
+        Returns
+        -------
+        Angular
+            The function, a Chebyshev series.
+
+        Examples
+        --------
+        >>> LimitKernel(depth=1).angular()(np.array([0.0, np.pi / 2])).round(6).tolist()
+        [2.0, 0.31831]
+        """
+        covariance = self.kernel == "nngp"
+        return angular(self.built(2), names=None if covariance else self.names, covariance=covariance)
 
     def lower(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n n"]:
         """Return the lower half of the kernel matrix, at half the cost; entries above its tiles are not valid.

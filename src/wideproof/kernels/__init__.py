@@ -1,6 +1,8 @@
 """Gram matrices of networks, finite and infinite, and of any function; spectra, and the descent they predict."""
 
 from wideproof.kernels import cholesky as cholesky
+from wideproof.kernels.angular import Angular as Angular
+from wideproof.kernels.angular import angular as angular
 from wideproof.kernels.closed import closed_gram as closed_gram
 from wideproof.kernels.closed import has_closed_gram as has_closed_gram
 from wideproof.kernels.comparison import compare as compare

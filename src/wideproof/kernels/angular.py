@@ -85,7 +85,7 @@ def angular(network: Network, *, names: Sequence[str] | None = None, covariance:
     for degree in DEGREES:
         nodes = np.cos((np.arange(degree + 1) + 0.5) * (math.pi / (degree + 1)))
         values = exact((nodes + 1) * (math.pi / 2))
-        series = dct(values, type=2) / (degree + 1)
+        series = np.asarray(dct(values, type=2)) / (degree + 1)
         series[0] /= 2
         between = np.concatenate([[1.0], (nodes[1:] + nodes[:-1]) / 2, [-1.0]])
         off = np.abs(chebyshev.chebval(between, series) - exact((between + 1) * (math.pi / 2))).max()
