@@ -7,6 +7,7 @@ finds the others through the launcher's environment.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ import time
 from collections.abc import Sequence
 
 import jax
+from jax._src.distributed import global_state
 from jax.experimental import multihost_utils
 
 from wideproof.errors import InputError, JobError
@@ -57,9 +59,20 @@ def join() -> bool:
 
 
 def leave() -> None:
-    """Wait for the others at the end, so that none is left talking to a process that has gone."""
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices("wideproof: the job is done")
+    """Wait for the others at the end, so that none is left talking to a process that has gone.
+
+    The first process answers for all of them, so it leaves last: one that says goodbye to nobody is aborted by JAX. To
+    ask who lives is answered when all the others have asked as well, or have left.
+    """
+    if jax.process_count() == 1:
+        return
+    multihost_utils.sync_global_devices("wideproof: the job is done")
+    if jax.process_index() > 0:
+        jax.distributed.shutdown()
+        return
+    assert global_state.client is not None
+    with contextlib.suppress(jax.errors.JaxRuntimeError):
+        global_state.client.get_live_nodes(list(range(jax.process_count())))
 
 
 def launch(arguments: Sequence[str], processes: int) -> int:

@@ -148,3 +148,11 @@ def test_one_row_has_a_choice_and_no_estimate():
 def test_sizes_below_one_are_refused(size):
     with pytest.raises(InputError, match=r"must be a whole number of at least 1, got (0|-1)"):
         choose(wp.load("iris", limit=10), **size)
+
+
+def test_rows_that_cannot_be_certified_are_refused_before_anything_is_computed(monkeypatch, rng):
+    monkeypatch.setattr("wideproof.certificates.memory.free_memory", lambda: 1e8)
+    monkeypatch.setattr("wideproof.planning.choosing.compared", lambda *_: pytest.fail("something was computed"))
+    x = rng.normal(size=(2100, 2))
+    with pytest.raises(InputError, match=r"at width 1024 needs .* take at most \d+ examples \(--limit\); NTKRegressor"):
+        choose(wp.load((x, x[:, 0])))

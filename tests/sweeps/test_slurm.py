@@ -17,7 +17,7 @@ from tests.cli.conftest import cli as cli
 from tests.sweeps.making import TINY, tree
 from wideproof.errors import InputError
 from wideproof.sweeps import read_study, sweep
-from wideproof.sweeps.slurm import _lines, array_job
+from wideproof.sweeps.slurm import _lines, array_job, command_array
 from wideproof.sweeps.store import Store
 from wideproof.sweeps.sweep import part_of, sweep_part
 from wideproof.sweeps.task import tasks_of
@@ -255,3 +255,29 @@ def test_bad_arguments(cli, study, arguments, said):
     assert answer.code == 2
     assert said in answer.err
     assert not (study.parent / "tiny").exists()
+
+
+def test_starts_are_submitted_and_parts_read_the_folder(cli, slurm):
+    """A folder without a pilot, with other parts, or without a number is refused; `--slurm` asks for what it needs."""
+    for arguments, said in (
+        (("--slurm",), "--slurm submits the starts of --seeds into the folder of --out"),
+        (("--slurm", "--seeds", "2"), "--slurm submits the starts of --seeds into the folder of --out"),
+        (("--slurm-options", "--time=1"), "give --slurm too"),
+    ):
+        answer = cli("prove", "iris", *arguments)
+        assert answer.code == 2
+        assert said in " ".join(answer.err.split())
+    for arguments, said in (
+        (("--part", "1/2"), "give it by --out"),
+        (("--part", "1/2", "--slurm"), "--part needs --out and nothing else"),
+        (("--part", "1/2", "--out", "nowhere"), "begin them with `wideproof prove --seeds --slurm`"),
+        (("--part", "two", "--out", "nowhere"), "as in 3/10"),
+    ):
+        answer = cli("prove", *arguments)
+        assert answer.code == 2
+        assert said in " ".join(answer.err.split())
+    job = command_array("iris", "starts", ["prove", "--out", "starts"], [1, 3], 3, "--time=10")
+    assert array_of(job.script) == [1, 3]
+    assert command_of(job.script, 3, slurm) == ["prove", "--out", "starts", "--part", "3/3"]
+    with pytest.raises(InputError, match="at most 1,000 tasks here, got 1,001"):
+        command_array("iris", "starts", ["prove"], [1], 1001)

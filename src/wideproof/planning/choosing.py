@@ -25,13 +25,22 @@ from typing import Any
 import numpy as np
 
 from wideproof.cards import card
-from wideproof.certificates import DENSE, scale_needed
+from wideproof.certificates import DENSE, memory_of, scale_needed
 from wideproof.data import PAPERS_NEED, AnyDataset, Dataset, distinct, parse_steps, prepare
 from wideproof.errors import InputError
-from wideproof.networks import NETWORKS, FullyConnected, Network, PaperNetwork
+from wideproof.networks import NETWORKS, FullyConnected, Network, PaperNetwork, build
 from wideproof.networks.starts import DOUBLED, NORMAL, POSITIVE, ZERO, written
 from wideproof.planning.candidates import Candidate, kind_of
-from wideproof.planning.comparing import NARROW, OTHER_RADII, Asked, Compared, candidates, compared, ranked
+from wideproof.planning.comparing import (
+    NARROW,
+    NARROWEST,
+    OTHER_RADII,
+    Asked,
+    Compared,
+    candidates,
+    compared,
+    ranked,
+)
 from wideproof.planning.estimates import Estimate
 from wideproof.planning.looking import LEAST_WIDTH, PROVABLE, Looked, look, rank
 from wideproof.planning.measured import measured
@@ -242,8 +251,22 @@ def choose(
     ask = Asked(width, depth, activation, prepare, start, seed, budget, alpha, steps, given)
     if _is_plain(data, network, ask):
         assert isinstance(data, Dataset)
+        _require_room(data, ask)
         return _by_forecast(data, ask, progress)
     return _by_limit(data, network, ask, progress)
+
+
+def _require_room(data: Dataset, ask: Asked) -> None:
+    """Refuse more rows than the narrowest network has a certificate for, before anything is computed."""
+    if distinct(data).y.size <= DENSE:
+        return
+    width = ask.width or NARROWEST
+    least = build(FullyConnected.name, data.input_shape, data.target_shape, width=width, depth=1, start=ZERO)
+    try:
+        memory_of(least, distinct(data).n)
+    except InputError as error:
+        most = str(error).replace("of this network", f"at width {width}").partition(", or a narrower")[0]
+        raise InputError(f"{most} (--limit); NTKRegressor and NTKClassifier fit such a table without a proof") from None
 
 
 def _is_plain(data: AnyDataset, network: str | None, ask: Asked) -> bool:

@@ -35,7 +35,21 @@ OWN = {
 
 @dataclass(frozen=True)
 class Job:
-    """A job array: its script, how many tasks are left of how many, its array tasks, and where their logs go."""
+    """A job array.
+
+    Attributes
+    ----------
+    script
+        The script for sbatch.
+    left
+        Number of tasks that are not done.
+    total
+        Number of all tasks.
+    array_tasks
+        Number of tasks of the array.
+    logs
+        The folder of the logs.
+    """
 
     script: str
     left: int
