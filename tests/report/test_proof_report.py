@@ -6,6 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from wideproof.data import Dataset, audit
 from wideproof.kernels import gram, predict
 from wideproof.networks import FullyConnected
 from wideproof.proving import Proof, Ratio
+from wideproof.report import proof_sentences
 from wideproof.report.html import proof_html, save_report
 from wideproof.report.proof_figures import draw
 from wideproof.report.proof_terminal import COLUMNS, proof_text
@@ -291,3 +293,18 @@ def test_a_least_loss_is_taken_off_the_figure(proved):
     assert "above the least, 1" in axes.get_ylabel()
     assert "above the least" in drawn.caption
     np.testing.assert_allclose(np.asarray(axes.lines[0].get_ydata(), float), run.records["loss"] - 1.0, rtol=1e-12)
+
+
+def test_rows_that_only_a_left_out_column_tells_apart_are_not_called_equal():
+    class Groups:
+        least, least_loss, contradicting = 0.5, (0.5, 0.5), (1, 2)
+
+    def said(*notes):
+        data = SimpleNamespace(n=6, notes=notes)
+        return proof_sentences._least(SimpleNamespace(groups=Groups, data=data))  # pyright: ignore[reportArgumentType]
+
+    assert "so no function fits them all: the least loss of any function is 0.5" in said("2 columns: 2 numbers")
+    assert "left out" not in said("left out b (empty)")
+    text = said("2 columns: 2 numbers", "left out b (empty) and note (all different)")
+    assert "an equal row with another target in the columns that are used, so no function of these columns" in text
+    assert text.endswith("What was left out b (empty) and note (all different) may tell them apart.")

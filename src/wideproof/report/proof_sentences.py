@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
@@ -107,10 +108,14 @@ def _least(proof: Proof) -> str:
         return ""
     rows = counted(len(proof.groups.contradicting), "row")
     least = shown(proof.groups.least_loss[0], 4, ROUND_FLOOR)
+    left = next((note for note in proof.data.notes if note.startswith("left out ")), "")
+    unseen = bool(re.search(r" \((?!empty\))", left))  # what was left out may tell these rows apart
+    where, whose = (" in the columns that are used", " of these columns") if unseen else ("", "")
+    has = "has" if rows.startswith("1 ") else "have"
     return (
-        f"{rows} of {proof.data.n} {'has' if rows.startswith('1 ') else 'have'} an equal row with another target, so "
-        f"no function fits them all: the least loss of any function is {least} ({squares(proof)}), and the loss tends "
-        "to it."
+        f"{rows} of {proof.data.n} {has} an equal row with another target{where}, so no function{whose} fits them all: "
+        f"the least loss of any function{whose} is {least} ({squares(proof)}), and the loss tends to it."
+        + (f" What was {left} may tell them apart." if unseen else "")
     )
 
 
