@@ -300,8 +300,9 @@ def test_rows_that_only_a_left_out_column_tells_apart_are_not_called_equal():
         least, least_loss, contradicting = 0.5, (0.5, 0.5), (1, 2)
 
     def said(*notes):
-        data = SimpleNamespace(n=6, notes=notes)
-        return proof_sentences._least(SimpleNamespace(groups=Groups, data=data))  # pyright: ignore[reportArgumentType]
+        data, network = SimpleNamespace(n=6, notes=notes, task="binary"), SimpleNamespace(data_kind="vectors")
+        proof = SimpleNamespace(groups=Groups, data=data, network=network)
+        return proof_sentences._least(proof)  # pyright: ignore[reportArgumentType]
 
     assert "so no function fits them all: the least loss of any function is 0.5" in said("2 columns: 2 numbers")
     assert "left out" not in said("left out b (empty)")
