@@ -43,7 +43,7 @@ test-all: $(VENV)/.dev  ## run all tests, minutes
 # PyTorch has an environment of its own, in which only the tests run that need it.
 test-torch: torch  ## test what takes PyTorch modules, GPyTorch, BoTorch, GPJax, skops; installed first, for the CPU
 	$(COMPILED) $(TORCH)/bin/python -m pytest -n $(WORKERS) tests/networks/exchange/test_torch.py \
-		tests/networks/exchange/test_heads_torch.py tests/kernels/test_modules.py \
+		tests/networks/exchange/test_heads_torch.py tests/kernels/test_modules.py tests/proving/test_follow_torch.py \
 		tests/adapters tests/estimators/test_skops.py
 
 torch: $(TORCH)/.installed

@@ -89,6 +89,7 @@ if _TYPE_CHECKING:
     from wideproof.proving import Proof as Proof
     from wideproof.proving import certify as certify
     from wideproof.proving import follow as follow
+    from wideproof.proving import follow_torch as follow_torch
     from wideproof.proving import prove as prove
     from wideproof.proving import prove_run as prove_run
     from wideproof.sweeps import sweep as sweep
@@ -117,7 +118,7 @@ __getattr__, __dir__ = _lazily(
         "wideproof.networks.exchange": "Model from_onnx from_torch to_onnx to_safetensors to_torch",
         "wideproof.planning": "choose plan",
         "wideproof.progress": "Progress unwatched",
-        "wideproof.proving": "LossProof Predictor Proof certify follow prove prove_run",
+        "wideproof.proving": "LossProof Predictor Proof certify follow follow_torch prove prove_run",
         "wideproof.sweeps": "sweep",
         "wideproof.theorems": "theorem",
         "wideproof.training": "Recipe Run descend resume train train_many",

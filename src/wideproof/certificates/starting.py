@@ -58,6 +58,8 @@ def batches_of(run: Run) -> Int[np.ndarray, "steps batch"] | None:
     from wideproof.training import epoch_batch, minibatch
 
     n, batch = run.data.n, run.recipe.batch
+    if run.batches is not None:
+        return np.asarray(run.batches, np.int64)
     if batch is None or batch >= n:
         return None
     key, steps = jax.random.key(run.recipe.seed), jnp.arange(run.step)
@@ -278,6 +280,8 @@ def _finish(run: Run, setting: Setting, careful: bool) -> Attempt[None]:
         f"{', and every example is on the right side' if 'margin' in claims else ''}."
     )
     here = {"anchor": "the trained weights", "seed": run.recipe.seed, "steps": run.step, "step_size": run.step_size}
+    if run.batches is not None:  # no seed made them
+        del here["seed"]
     known = {key: value for key, value in setting.about.items() if key in ("data", "digest")}
     made = setting.certificate(
         "finite", claims, summary, level="float64", sharp=False, about={**known, **here, **setting.about},
@@ -337,7 +341,7 @@ def _other_method(run: Run) -> str | None:
             "a certificate holds one step size for all steps, and the schedule of this run changes it at step "
             f"{first}: train with schedule='constant', or stop before"
         )
-    if recipe.shuffle and recipe.batch is not None and recipe.batch < n and n % recipe.batch:
+    if run.batches is None and recipe.shuffle and recipe.batch is not None and recipe.batch < n and n % recipe.batch:
         return (
             f"a certificate holds batches of one size, and with {n} examples in batches of {recipe.batch} the last "
             "batch of every epoch is shorter: train with a batch size that divides the number of examples"

@@ -17,6 +17,7 @@ from wideproof.proving.starts import Starts as Starts
 from wideproof.proving.starts import begin_starts as begin_starts
 from wideproof.proving.starts import prove_part as prove_part
 from wideproof.proving.starts import unfinished as unfinished
+from wideproof.proving.torch_following import follow_torch as follow_torch
 from wideproof.proving.verifying import VerifiedStarts as VerifiedStarts
 from wideproof.proving.verifying import is_of_starts as is_of_starts
 from wideproof.proving.verifying import verify_starts as verify_starts

@@ -51,12 +51,15 @@ class Followed(Told):
         The independent verifier's answer; `None` if there was nothing to verify.
     folder
         The folder of the certificate; `None` if it was not kept.
+    notes
+        How the run was read, where it comes from elsewhere, one sentence each.
     """
 
     run: Run
     attempt: Attempt
     verdict: Verdict | None
     folder: Path | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def proved(self) -> bool:
@@ -75,6 +78,10 @@ class Followed(Told):
         return self.proved and made is not None and made.theorem in ("descent", "epochs")
 
     def __str__(self) -> str:
+        return "\n\n".join([self._answer, *self.notes])
+
+    @property
+    def _answer(self) -> str:
         if self.verdict is None:
             return f"Not proved: {self.attempt.obstacle}."
         if not self.proved:

@@ -135,8 +135,8 @@ def certify_model(
     Parameters
     ----------
     model
-        An ONNX file, a PyTorch module of vectors, or a `Model` (a network with its weights; for images
-        `from_torch(module, example)` makes one).
+        An ONNX file, a PyTorch module, or a `Model` (a network with its weights). A module of images, signals or
+        sequences takes them as they are in the pair `(X, y)`.
     source
         The data, as in `prove`.
     target
@@ -187,7 +187,7 @@ def certify_model(
     with job.stage("importing", "reading the model"):
         notes, origin = list(data.notes), None
         if head is None:
-            given, name = as_model(model, data.x)
+            given, name = as_model(model, data.x, shape)
         else:
             given, name, data, note, origin = headed(model, head, data, shape)
             notes.append(note)
@@ -247,7 +247,7 @@ def _require_nothing_else(loss: str, network: Network, whole: Network, targets: 
         raise InputError(f"with the loss {loss} the proof is about the last layer ({names}): leave out trained")
 
 
-def as_model(model: Any, x: np.ndarray) -> tuple[Model, str]:
+def as_model(model: Any, x: np.ndarray, shape: Sequence[int] | None = None) -> tuple[Model, str]:
     """Return a network with its weights, and a name for them.
 
     Parameters
@@ -256,6 +256,8 @@ def as_model(model: Any, x: np.ndarray) -> tuple[Model, str]:
         A `Model`, the path of an ONNX file, or a PyTorch module.
     x
         Inputs on which outputs are compared, one example in each row.
+    shape
+        The shape of one example as it was given, which a PyTorch module takes; by default that of the rows.
 
     Returns
     -------
@@ -271,7 +273,8 @@ def as_model(model: Any, x: np.ndarray) -> tuple[Model, str]:
         if given.network.takes(x.shape[1:]):  # if not, `coded` says so
             require_agreement(Path(model), given, x[:100])
         return given, f"the weights of {Path(model).name}"
-    return from_torch(model, x[:2], logits=True), f"the weights of {type(model).__name__}"
+    rows = x[:2] if shape is None or math.prod(shape) != math.prod(x.shape[1:]) else x[:2].reshape(-1, *shape)
+    return from_torch(model, rows, logits=True), f"the weights of {type(model).__name__}"
 
 
 def _as_rows(source: Any) -> Any:

@@ -69,6 +69,9 @@ class Run:
         The loss above which the run counts as diverged.
     seconds
         Time spent in the loop.
+    batches
+        The rows of every step, `steps x batch`, where they come from elsewhere; `None` where all rows or the recipe's
+        seed give them.
     """
 
     network: Network
@@ -84,6 +87,7 @@ class Run:
     optimizer: tuple[np.ndarray, ...]
     ceiling: float
     seconds: float
+    batches: np.ndarray | None = None
 
     @property
     def loss(self) -> float:
@@ -252,6 +256,7 @@ def save_state(folder: Path, run: Run) -> None:
         | {f"optimizer.{i}": leaf for i, leaf in enumerate(run.optimizer)}
         | {f"records.{name}": values for name, values in run.records.items()}
         | {"steps": run.steps, "ceiling": np.float64(run.ceiling).reshape(1)}
+        | ({} if run.batches is None else {"batches": np.asarray(run.batches, np.int64)})
     )
     meta = {"format": FORMAT, "step": run.step, "status": run.status.name, "seconds": run.seconds,
             "digest": run.data.digest}  # fmt: skip
@@ -289,6 +294,7 @@ def _load(folder: Path) -> Run:
             optimizer=tuple(tensors[f"optimizer.{i}"] for i in range(len(part(tensors, "optimizer")))),
             ceiling=float(tensors["ceiling"][0]),
             seconds=state["seconds"],
+            batches=tensors.get("batches"),
         )
     except (KeyError, TypeError) as error:
         raise InputError(f"{folder} is damaged: its description lacks or misspells {error}") from error

@@ -372,6 +372,8 @@ def _go_on(
 
 
 def _longer(run: Run, steps: int) -> Run:
+    if run.batches is not None and steps != run.recipe.steps:
+        raise InputError("the batches of this run came from elsewhere: no seed gives those of further steps")
     if steps != run.recipe.steps and ends_with_the_steps(run.recipe.schedule):  # pyright: ignore[reportArgumentType]
         raise InputError(
             f"the schedule {run.recipe.schedule!r} of this run ends at step {run.recipe.steps}, so with {steps} steps "

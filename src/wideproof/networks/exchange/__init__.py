@@ -12,3 +12,4 @@ from wideproof.networks.exchange.overview import overview as overview
 from wideproof.networks.exchange.torch_in import from_torch as from_torch
 from wideproof.networks.exchange.torch_out import to_safetensors as to_safetensors
 from wideproof.networks.exchange.torch_out import to_torch as to_torch
+from wideproof.networks.exchange.torch_runs import require_torch as require_torch

@@ -41,8 +41,8 @@ def _not_taken(module: Any, rows: Any, error: Exception) -> str:
     taken = [size for size in sorted(sizes) if _takes(module, rows.new_zeros(len(rows), size))]
     if len(taken) != 1:
         return (
-            f"the module does not take rows of {width} features: {_first_line(error)}; for images or signals make "
-            "the model with from_torch(module, example)"
+            f"the module does not take rows of {width} features: {_first_line(error)}; give images, "
+            "signals and sequences in their own shape, or make the model with from_torch(module, example)"
         )
     return f"the module takes {taken[0]} features and the rows have {width}: give it the columns that it was trained on"
 
