@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 
 import wideproof as wp
 from tests.cases import NETWORKS, OWN
-from tests.networks.exchange.making import MLP, mlp, model, rows
+from tests.networks.exchange.making import MLP, draw, mlp, model, rows
 from tests.networks.exchange.test_operators import CASES, f32, ints
 from wideproof.errors import InputError
 from wideproof.networks import ACTIVATIONS, Described, Graph, Network, Sketch
@@ -170,6 +170,71 @@ def test_classifiers_end_at_the_last_linear_layer(end):
     assert note.startswith("the network ends at 'y': what turns it into labels (ArgMax, ArrayFeatureExtractor, ZipMap)")
     assert [node.activation.name for node in read.network.graph.nodes] == ["sigmoid"]
     assert read.network.trained_names == ("W", "b", "V", "c")
+
+
+def test_segmentations_end_at_the_last_convolution():
+    """What follows the labels is left out too, and said to be."""
+    image = draw(K=(3, 2, 3, 3), k=(3,), L=(2, 3, 1, 1))
+    steps = [("Conv", "x K k", "h"), ("Relu", "h", "g"), ("Conv", "g L", "y"), ("Softmax", "y", "p", {"axis": 1}),
+             ("ArgMax", "p", "a", {"axis": 1, "keepdims": 0}), ("Equal", "a mask", "hit"),
+             ("Cast", "hit", "n", {"to": 7})]  # fmt: skip
+    proto = model(steps, {**image, "mask": np.zeros((1, 4, 4), np.int64)}, ("N", 2, 6, 6), outputs=("n",))
+    read = from_onnx(proto, check=np.random.default_rng(0).normal(size=(3, 2, 6, 6)))
+    assert read.output == "y"
+    assert any(note.endswith("into labels (ArgMax) and what is computed from them are left out") for note in read.notes)
+
+
+def test_constants_that_a_file_computes():
+    """Each is compared with ONNX's reference evaluator, behind the layer that it shifts."""
+    steps = [("Gemm", "x W b", "h"), ("Relu", "s", "s1"), ("Exp", "s1", "s2"), ("Pow", "s2 two", "s3"),
+             ("Sigmoid", "s3", "s4"), ("ReduceSum", "many axes", "s5", {"keepdims": 0}),
+             ("Range", "start end step", "s6"), ("Tanh", "s6", "s7"), ("Reciprocal", "s2", "s8")]  # fmt: skip
+    steps += [("Add", "s4 s5", "t"), ("Add", "t s7", "u"), ("Add", "u s8", "v"), ("Add", "h v", "q"),
+              ("Tanh", "q", "g"), ("Gemm", "g V c", "y")]  # fmt: skip
+    constants = {**draw(2, s=(6,), many=(3, 6)), "two": f32(2), "axes": ints(0), "start": f32(0), "end": f32(6),
+                 "step": f32(1)}  # fmt: skip
+    proto = model(steps, {**MLP, **constants})
+    from_onnx(proto, check=np.random.default_rng(0).normal(size=(5, 4)))
+
+
+def test_a_constant_for_every_row_is_one_constant():
+    half = onnx.helper.make_tensor("v", 1, [1], [0.5])
+    steps = [("Gemm", "x W b", "h"), ("Shape", "h", "s"), ("ConstantOfShape", "s", "o", {"value": half}),
+             ("Add", "h o", "q"), ("Relu", "q", "g"), ("Gemm", "g V c", "y")]  # fmt: skip
+    from_onnx(model(steps, MLP), check=np.random.default_rng(0).normal(size=(5, 4)))
+
+
+@pytest.mark.parametrize("opset", [7, 9, 13, 15])
+def test_batch_norm_of_every_version_has_its_stored_mean(opset):
+    """ONNX's own evaluator takes the batch's mean before version 14: the comparison is with the formula."""
+    parts = draw(3, s=(6,), t=(6,), m=(6,)) | {"v": np.array([0.5, 1, 2, 3, 4, 5], np.float32)}
+    steps = [("Gemm", "x W b", "h"), ("Relu", "h", "r"), ("BatchNormalization", "r s t m v", "g", {"momentum": 0.9}),
+             ("Gemm", "g V c", "y")]  # fmt: skip
+    proto, x = model(steps, {**MLP, **parts}, opset=opset), np.random.default_rng(0).normal(size=(5, 4))
+    exact = {name: np.asarray(a, np.float64) for name, a in {**MLP, **parts}.items()}
+    r = np.maximum(x @ exact["W"] + exact["b"], 0)
+    g = exact["s"] * (r - exact["m"]) / np.sqrt(exact["v"] + np.float32(1e-5).astype(float)) + exact["t"]
+    expected = g @ exact["V"] + exact["c"]
+    np.testing.assert_allclose(reference(proto, "y", x), expected, rtol=1e-6)
+    read = from_onnx(proto, check=x)
+    np.testing.assert_allclose(np.asarray(read.network(read.params, x)), expected, rtol=1e-6)
+
+
+def test_an_endless_range_is_refused():
+    steps = [("Gemm", "x W b", "h"), ("Range", "start end step", "r"), ("Add", "h r", "g"), ("Gemm", "g V c", "y")]
+    proto = model(steps, {**MLP, "start": f32(0), "end": f32(1e30), "step": f32(1)})
+    with pytest.raises(InputError, match="computes a constant that is too large"):
+        from_onnx(proto)
+
+
+def test_the_head_is_named_where_it_is_the_last_layer():
+    with pytest.raises(InputError, match="with --head n_y ") as caught:
+        from_onnx(mlp(("Softmax", "h", "g")))
+    assert caught.value.head == "n_y"  # type: ignore[attr-defined]
+    assert len(caught.value.obstacles) == 1  # type: ignore[attr-defined]
+    with pytest.raises(InputError) as caught:
+        from_onnx(model([("Gemm", "x W b", "h"), ("Softmax", "h", "g"), ("Relu", "g", "y")], MLP))
+    assert caught.value.head == ""  # type: ignore[attr-defined]
 
 
 def test_an_output_by_name():

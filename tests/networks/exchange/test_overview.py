@@ -43,7 +43,9 @@ def test_obstacles_on_both_branches_and_of_different_kinds():
 
 def test_more_than_a_sentence_holds():
     steps = [("Sign", "h" if not k else f"s{k - 1}", f"s{k}") for k in range(12)]
-    with pytest.raises(InputError, match=r"^12 things.*and 4 more, which `wideproof models FILE` lists$"):
+    with pytest.raises(
+        InputError, match=r"^12 things.*and 4 more, which `wideproof models FILE` lists\. What .* --head n_y \("
+    ):
         from_onnx(mlp(*steps, ("Relu", "s11", "g")))
 
 

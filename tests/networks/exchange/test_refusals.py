@@ -82,7 +82,7 @@ REFUSED = {
     "output-read-elsewhere": (
         model([("MatMul", "x W", "y"), ("Tanh", "y", "t")], draw(W=(4, 6)), outputs=("y", "t")), "the outputs y, t"
     ),
-    "constant-output": (model([("Gemm", "x W b", "h"), ("Tanh", "b", "y")], MLP), "Tanh 'n_y' works on constants"),
+    "constant-output": (model([("Gemm", "x W b", "h"), ("Tanh", "b", "y")], MLP), "'y' does not depend on the input"),
     "nothing-trained": (
         model([("Mul", "x m", "y")], {"m": np.ones(4, f32)}), "no layer of weights that could be trained"
     ),

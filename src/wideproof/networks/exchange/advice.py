@@ -41,15 +41,22 @@ class ObstaclesError(InputError):
     ----------
     obstacles
         One sentence for each: the operator, what is wrong, what to do.
+    head
+        The last layer, where it is one of weights: everything before it can stay as it is. Empty where it is none.
     """
 
-    def __init__(self, obstacles: Sequence[str]) -> None:
-        self.obstacles = tuple(obstacles)
+    def __init__(self, obstacles: Sequence[str], head: str = "") -> None:
+        self.obstacles, self.head = tuple(obstacles), head
         shown, rest = self.obstacles[:SHOWN], len(self.obstacles) - SHOWN
         many = f"{len(self.obstacles)} things are in the way: "
         listed = "; ".join(f"({k}) {said}" for k, said in enumerate(shown, 1))
         more = f"; and {rest} more, which `wideproof models FILE` lists" if rest > 0 else ""
-        super().__init__(shown[0] if len(self.obstacles) == 1 else many + listed + more)
+        instead = (
+            f". What stands before the last layer can stay as it is, whatever it is: with --head {head} (in Python "
+            f"head={head!r}) that layer is trained, and the rest makes its inputs"
+        )
+        said = shown[0] if len(self.obstacles) == 1 else many + listed + more
+        super().__init__(said + instead * bool(head))
 
 
 def plain(kind: str) -> str:

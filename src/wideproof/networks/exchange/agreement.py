@@ -137,7 +137,39 @@ def exact_operators() -> list[type]:
         def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
             return (x * np.clip(x / 6 + 0.5, 0, 1),)
 
-    return [Erf, Gelu, HardSwish]
+    return [Erf, Gelu, HardSwish, *inference_operators()]
+
+
+def inference_operators() -> list[type]:
+    """Return BatchNormalization with its stored mean and variance, as a node with one output has it since version 7.
+
+    The evaluator's own, of versions 7 to 13, mixes those of the batch into them.
+    """
+    from onnx.reference.op_run import OpRun
+
+    class BatchNormalization(OpRun):
+        op_domain = ""
+
+        def _run(
+            self,
+            x: np.ndarray,
+            scale: np.ndarray,
+            shift: np.ndarray,
+            mean: np.ndarray,
+            variance: np.ndarray,
+            epsilon: Any = None,
+            momentum: Any = None,
+            training_mode: Any = None,
+            spatial: Any = None,
+        ) -> tuple[np.ndarray]:
+            if training_mode or sum(map(bool, self.onnx_node.output)) > 1:
+                raise InputError("BatchNormalization is in training mode: export the model for inference")
+            column = (-1, *(1,) * (x.ndim - 2))
+            scale, shift, mean, variance = (a.reshape(column) for a in (scale, shift, mean, variance))
+            near = 1e-5 if epsilon is None else epsilon
+            return ((scale * (x - mean) / np.sqrt(variance + near) + shift).astype(x.dtype),)
+
+    return [BatchNormalization]
 
 
 def widened(source: Any, output: str, folder: Path | None = None, *, roots: bool = True) -> Any:
@@ -188,6 +220,12 @@ def _widen(node: Any, folder: Path | None) -> None:
         for attribute in node.attribute:
             if attribute.name == "to" and attribute.i in (FLOAT, HALF):
                 attribute.i = DOUBLE
+    if node.op_type == "ConstantOfShape":
+        given = next((a.t for a in node.attribute if a.name == "value"), None)
+        if given is None or given.data_type in (FLOAT, HALF):
+            number = np.zeros(1) if given is None else to_array(given, folder).reshape(1)
+            del node.attribute[:]
+            node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(number)))
     if node.op_type == "Constant" and len(node.attribute) == 1:
         (attribute,) = node.attribute
         if attribute.name == "value" and attribute.t.data_type in (FLOAT, HALF):

@@ -21,6 +21,8 @@ from wideproof.networks.maps import FLAT, IDENTITY_MAP, Average, Identity, Patch
 WIDEST_DIAGONAL = 4096
 RESERVED = re.compile(r"x\d+|u\d*|f|k|[-.\d]+(e-?\d+)?")
 """What the verifier calls values and numbers, and no weight."""
+MOST_FOLDED = 4
+"""So many normalisations that are folded are named one by one."""
 LINEAR = ("Gemm", "MatMul", "Conv")
 TAIL = ("Add", "Sub", "Mul", "Div", "Neg", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
@@ -124,6 +126,7 @@ class Builder:
         self.fixed: set[str] = set()
         self.counts: dict[str, int] = {}
         self.notes = list(program.notes)
+        self.folded: list[tuple[Op, str]] = []
         self.trained = program.trained
         self.called: dict[str, str] = {}
         self.shape = program.shape if len(program.shape) < 4 else (math.prod(program.shape),)
@@ -411,7 +414,18 @@ class Builder:
         graph = Graph(self.shape, tuple(self.nodes), read_out, (site,), self.params[read_out].shape[0], chosen, level)
         order = graph.weights
         network = Described(graph, tuple((name, self.laws[name]) for name in order))
-        return Model(network, {name: self.params[name] for name in order}, tuple(self.notes), self.program.output)
+        notes = (*self._said_of_folded(), *self.notes)
+        return Model(network, {name: self.params[name] for name in order}, notes, self.program.output)
+
+    def _said_of_folded(self) -> list[str]:
+        """Say which normalisations are multiplied into weights: each, or where they are many how many."""
+        if len(self.folded) <= MOST_FOLDED:
+            return [f"{op} is folded into {names}: a weight here is the product of both" for op, names in self.folded]
+        (first, into), (last, end) = self.folded[0], self.folded[-1]
+        return [
+            f"{len(self.folded)} layers of {first.kind} are folded into the weights before them, from {first.name!r} "
+            f"into {into} to {last.name!r} into {end}: a weight here is the product of both"
+        ]
 
     def _read(self, term: Term) -> Sizes:
         given = self.shape if term.source < 0 else self.sizes[term.source]
@@ -423,8 +437,8 @@ class Builder:
         maker = next((op for op in self.program.ops if op.output == self.program.output), None)
         if maker is None or count > WIDEST_DIAGONAL:
             raise InputError(
-                f"the network has {count} outputs, and does not end in a linear layer: at most {WIDEST_DIAGONAL} "
-                "outputs can be read as they are; choose another output with `output` of from_onnx"
+                f"the network has {count} outputs, and does not end in a fully-connected layer: at most "
+                f"{WIDEST_DIAGONAL} outputs can be read as they are; choose another output with `output` of from_onnx"
             )
         laid = self.laid(value)
         site = self.settle(laid)

@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 
 from wideproof.errors import InputError
-from wideproof.networks.exchange.agreement import DOUBLE, exact_operators, require_agreement, require_close, widened
+from wideproof.networks.exchange.agreement import (
+    DOUBLE,
+    exact_operators,
+    inference_operators,
+    require_agreement,
+    require_close,
+    widened,
+)
 from wideproof.networks.exchange.model import Model
 from wideproof.networks.exchange.onnx_file import EXTERNAL, read_proto, to_array
 from wideproof.networks.exchange.onnx_in import from_onnx
@@ -236,7 +243,7 @@ def _evaluated(proto: Any, folder: Path | None, value: str, layer: str, x: np.nd
             given = made.graph.input[0]
             kind = np.float64 if wide else np.float32
             kind = kind if given.type.tensor_type.elem_type in (1, 10, 11) else np.int64
-            evaluator = ReferenceEvaluator(made, new_ops=exact_operators() if wide else None)
+            evaluator = ReferenceEvaluator(made, new_ops=exact_operators() if wide else inference_operators())
             found = _run(evaluator, value, entry, _laid(entry, x, kind))
         except Exception as error:
             first = first or error

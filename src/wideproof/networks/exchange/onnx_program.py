@@ -118,10 +118,13 @@ def _output(ops: list[Op], tensors: set[str], outputs: list[str], asked: str | N
             raise InputError(f"the model computes no {asked!r}: its outputs are {shown(*outputs)}")
         return asked
     labels = [op for op in live(ops, outputs) if op.kind in LABELS]
-    last = _last_linear(live(ops, outputs), tensors) if labels else None
+    before = live(ops, [name for op in labels for name in op.inputs])
+    last = _last_linear(before, tensors)
     if last is not None:
         kinds = dict.fromkeys(op.kind.rpartition(".")[2] for op in labels)
-        notes.append(f"the network ends at {last!r}: what turns it into labels ({', '.join(kinds)}) is left out")
+        behind = [op for op in live(ops, outputs) if op not in before and op not in labels and op.inputs]
+        more = " and what is computed from them are" if behind else " is"
+        notes.append(f"the network ends at {last!r}: what turns it into labels ({', '.join(kinds)}){more} left out")
         return last
     if len(outputs) != 1:
         raise InputError(f"the model has the outputs {shown(*outputs)}: choose one with `output`")
@@ -130,7 +133,7 @@ def _output(ops: list[Op], tensors: set[str], outputs: list[str], asked: str | N
 
 def _last_linear(ops: list[Op], tensors: set[str]) -> str | None:
     known = tensors | {op.output for op in ops if op.kind == "Constant"}
-    linear = [op.output for op in ops if op.kind in ("Gemm", "MatMul") and known & set(op.inputs[1:2])]
+    linear = [op.output for op in ops if op.kind in ("Gemm", "MatMul", "Conv") and known & set(op.inputs[1:2])]
     if not linear:
         return None
     biased = [op.output for op in ops if op.kind == "Add" and linear[-1] in op.inputs and known & set(op.inputs)]

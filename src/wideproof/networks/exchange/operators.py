@@ -183,7 +183,7 @@ def batch_norm(b: Builder, op: Op) -> Value:
         b.params[name] *= factor.reshape(-1, *(1,) * (b.params[name].ndim - 1))
     shifts = [name for name, moves in weights if not moves]
     names = ", ".join(str(name) for name, moves in weights if moves)
-    b.notes.append(f"{op} is folded into {names}: what gradient descent moves is the product of both")
+    b.folded.append((op, names))
     if shifts:
         b.params[shifts[0] or ""] += rest
         return value

@@ -13,7 +13,7 @@ from wideproof.errors import InputError
 from wideproof.networks.exchange.advice import ObstaclesError, refusal
 from wideproof.networks.exchange.advice import plain as _plain
 from wideproof.networks.exchange.arrange import ARRANGE, changed, constant, padding
-from wideproof.networks.exchange.build import Builder, Value, standard
+from wideproof.networks.exchange.build import LINEAR, Builder, Value, standard
 from wideproof.networks.exchange.convolutions import CONVOLUTIONS, global_average, largest
 from wideproof.networks.exchange.folding import fold
 from wideproof.networks.exchange.model import Model
@@ -165,7 +165,7 @@ SAME_SHAPE = {
     "thresholdedrelu", "threshold", "glu", "rrelu", "localresponsenorm", "shrink", "hardmax",
 }  # fmt: skip
 """Operators whose value, where it cannot be read, has the shape of their first one."""
-LAYOUT_OF_SHAPES = ("Shape", "Size", "Cast", "Constant", "refused", "Identity")
+LAYOUT_OF_SHAPES = ("Shape", "Size", "Cast", "Constant", "refused", "Identity", "aten.getitem")
 MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 CONTROL = ("If", "Loop", "Scan", "SequenceMap")
 
@@ -179,16 +179,31 @@ def build(program: Program) -> Model:
             error if isinstance(error, InputError) else InputError(f"the model is not well formed: {error}")
         ) from error
     b = Builder(program)
-    found = list(dict.fromkeys(_walked(b)))
-    if found:
-        raise ObstaclesError(found)
+    found = list(_walked(b))
+    if found:  # what stands inside a layer that cannot be read as a whole is not named as well
+        whole = {op.name for op, _ in found if op.name and op.kind not in HANDLERS}
+        said = dict.fromkeys(said for op, said in found if op.kind not in HANDLERS or op.name not in whole)
+        raise ObstaclesError(list(said), _last_layer(b.program))
     if program.output not in b.known:
         raise InputError(f"nothing computes the output {program.output!r}")
     return b.finish()
 
 
-def _walked(b: Builder) -> Iterator[str]:
-    """Run all operators, and yield what is in the way of each.
+def _last_layer(program: Program) -> str:
+    """Return the name of the layer of weights that gives the output, or nothing where there is none."""
+    makers, constants = {op.output: op for op in program.ops}, program.constants
+    op = makers.get(program.output)
+    moving = [] if op is None or op.kind != "Add" else [name for name in op.inputs if name not in constants]
+    op = makers.get(moving[0]) if len(moving) == 1 else op
+    if op is None or op.kind not in LINEAR or program.input in op.inputs:
+        return ""
+    weights = [name for name in op.inputs if name in constants]
+    known = [program.names.get(name, name) for name in weights]
+    return (op.name or known[0]) if len(op.inputs) - len(weights) == 1 else ""
+
+
+def _walked(b: Builder) -> Iterator[tuple[Op, str]]:
+    """Run all operators, and yield those with something in the way, and what.
 
     What an operator that cannot be read would give is its first value, where both have the same shape, so that those
     behind it are looked at too; where nothing is known of it, those that read it are left out.
@@ -197,16 +212,16 @@ def _walked(b: Builder) -> Iterator[str]:
     for op in b.program.ops:
         unknown = [name for name in op.inputs if name and name not in b.known and name not in lost]
         if unknown:
-            yield f"{op} reads {unknown[0]!r}, which nothing before it computes"
+            yield op, f"{op} reads {unknown[0]!r}, which nothing before it computes"
         elif lost.intersection(op.inputs):
             if op.kind not in HANDLERS and op.kind not in LAYOUT_OF_SHAPES:
-                yield str(refusal(op))
+                yield op, str(refusal(op))
         else:
             try:
                 b.keep(op.output, _run(b, op))
                 continue
             except MALFORMED as error:
-                yield str(error) if isinstance(error, InputError) else f"{op} is not well formed: {error}"
+                yield op, str(error) if isinstance(error, InputError) else f"{op} is not well formed: {error}"
             first = next((b.known[name] for name in op.inputs if isinstance(b.known.get(name), Value)), None)
             if isinstance(first, Value) and (op.kind in SAME_SHAPE or _plain(op.kind) in SAME_SHAPE):
                 b.keep(op.output, first.now(*first.terms))
@@ -223,7 +238,7 @@ def _run(b: Builder, op: Op) -> Value | np.ndarray:
         raise InputError(f"{op} is control flow: only networks whose layers are always the same can be read")
     if op.kind == "refused":
         raise InputError(str(op.options["said"]))
-    if all(isinstance(b.known[name], np.ndarray) for name in op.inputs if name):
+    if any(op.inputs) and all(isinstance(b.known[name], np.ndarray) for name in op.inputs if name):
         return fold(op, b.known)
     if op.kind == "Shape":
         value = b.seen(op)
