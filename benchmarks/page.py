@@ -37,6 +37,8 @@ SCRIPTS = {
     "dynamics.py": "predicted training curves against real ones, by width",
     "certificates.py": "which networks are proved after training, how wide they must be before it, and what that costs",
     "own_loss.py": "default scikit-learn networks in their own loss, proved at their very weights",
+    "torch_models.py": "nine PyTorch models as people train them: what loads, what is proved",
+    "onnx_zoo.py": "which share of a folder of ONNX files can be read, and how well it agrees",
     "certificates_large.py": "certificates for thousands of rows: stages, memory, the verifier's seconds",
     "from_start.py": "proofs from the initial weights: all networks, and the cost of following steps",
     "sgd.py": "SGD from weights that fit: from how far, for which batches, in hostile orders; the positive start",
@@ -241,6 +243,73 @@ def own_losses() -> str:
         "has the loss after the proved steps; an arrow where the loss tends to 0. Steps in fact are those "
         "of the same gradient descent in float64, or by eigenvalues. Other jobs shared the machine, and "
         "the first proof of each kind compiles.\n\n" + table(heads, rows)
+    )
+
+
+def pytorch() -> str:
+    """PyTorch models as people train them."""
+    found = read("torch-models.json")
+    rows = []
+    for row in found["rows"]:
+        after = short(row["loss_reached"]) + " → 0" * row["to_zero"]
+        rows.append([
+            f"({row['model']}) {row['said']}", f"{row['weights']:,}",
+            "whole" if row["loads"] else f"head `{row['head']}`", f"{row['agreement']:.0e}",
+            "yes" if row["proved"] else "no", f"{row['moved']:g}",
+            "–" if row["right"] is None else f"{row['right']} of {row['rows']}", short(row["loss_now"]), after,
+            f"{row['steps']:,}", f"{row['processor_seconds']:.1f}, {row['verifier_seconds']:.2f}",
+            f"{row['peak_bytes'] / 2**30:.2f}",
+        ])  # fmt: skip
+    refused = [row for row in found["rows"] if not row["loads"]]
+    names = {"MultiheadAttention": "attention", "LayerNorm": "LayerNorm"}
+    ways = []
+    for row in refused:
+        kinds = list(dict.fromkeys(said.split(" ")[0] for said in row["obstacles"]))
+        ways.append(f"({row['model']}) {', '.join(names.get(kind, kind) for kind in kinds)}")
+    heads = ["model; optimizer", "weights", "read", "difference", "proved", "moved", "rows right", "loss now",
+             "loss reached", "steps", "seconds, the verifier's", "GiB"]  # fmt: skip
+    return (
+        f"{machine(found)}\n"
+        "300 of scikit-learn's digits with cross-entropy, and of its diabetes table 200 rows with squares (e); trained "
+        "in float32, then given to `wp.certify` as they are, in float64. What is proved is the loss at these weights "
+        "and what gradient descent on the last layer reaches from there after so many steps (an arrow: in the end 0). "
+        "A model with a layer that cannot be read is refused with every such layer named, and the head is proved "
+        f"instead: {'; '.join(ways)}. The difference is that of the outputs on all rows, over the largest; moved is "
+        "how far the weights of the proof are from those that were read. Seconds are the processor's, with "
+        "compiling, the verifier's those on the clock of a machine in use; the memory is that "
+        "of PyTorch and JAX too, whose import alone takes "
+        f"{found['rows'][0]['imports_bytes'] / 2**30:.2f} GiB.\n\n" + table(heads, rows)
+    )
+
+
+def zoo() -> str:
+    """ONNX files of the VNN-COMP benchmarks."""
+    found = read("onnx-zoo.json")
+    families: dict[str, list[dict[str, Any]]] = {}
+    for row in found["rows"]:
+        families.setdefault(row["family"], []).append(row)
+    rows = []
+    for name, own in sorted(families.items()):
+        loaded = [row for row in own if row["result"] == "loaded"]
+        ways = sorted({way for row in own for way in row["obstacles"]})
+        large = sum(row["result"] == "too large" for row in own)
+        ways += [f"{large} above {found['largest']:g} MB"] * (large > 0)
+        far = max((row["difference"] for row in loaded if "difference" in row), default=None)
+        rows.append([name, f"{len(loaded)} of {len(own)}", "–" if far is None else f"{far:.0e}", ", ".join(ways)])
+    total = len(found["rows"])
+    loaded = [row for row in found["rows"] if row["result"] == "loaded"]
+    crashed = sum(row["result"] == "crashed" for row in found["rows"])
+    damaged = sum("damaged" in row["obstacles"] for row in found["rows"])
+    compared = [row["difference"] for row in loaded if "difference" in row]
+    heads = ["family", "load", "largest difference", "in the way"]
+    return (
+        f"{machine(found)}\n"
+        "The networks of the VNN-COMP benchmark sets of 2021 to 2026, as far as the copies that were at hand hold them "
+        "(405 distinct files were missing there, 357 of them of `metaroom`): of distinct files at most "
+        f"{found['most']} of each family and year. {len(loaded)} of {total} load ({len(loaded) / total:.0%}), "
+        f"{crashed} crashed; "
+        f"{damaged} files are cut off there. All that load agree with ONNX's reference evaluator in float64 to "
+        f"{max(compared):.0e} of the largest output.\n\n" + table(heads, rows)
     )
 
 
@@ -531,6 +600,8 @@ TOPICS: dict[str, tuple[str, Callable[[], str]]] = {
     "Stages of a proof": ("stages.py", stages),
     "Certificates": ("certificates.py", certificates),
     "Models in their own loss": ("own_loss.py", own_losses),
+    "PyTorch models": ("torch_models.py", pytorch),
+    "ONNX files": ("onnx_zoo.py", zoo),
     "Thousands of rows": ("certificates_large.py", thousands),
     "Training": ("training.py", training),
     "Gram matrices": ("gram.py", grams),
