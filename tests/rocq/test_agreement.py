@@ -35,8 +35,10 @@ def drawn(rng: np.random.Generator) -> Certificate:
         kind, both = str(rng.choice(list(ACTIVATIONS))), bool(rng.integers(2))
         trained = ("hidden", "output") if both else ("hidden",)
         alpha = float(rng.choice([30, 100]))
-        net = FullyConnected(d, width=32, depth=1, activation=kind, trained=trained, start="doubled", alpha=alpha)  # pyright: ignore[reportArgumentType]
-        data = Dataset(rng.standard_normal((n, d)), rng.choice([-1.0, 1.0], n), "regression")
+        outputs, again = int(rng.integers(1, 4)), int(rng.integers(3))  # so many rows are there twice
+        net = FullyConnected(d, outputs=outputs, width=32 * outputs, depth=1, activation=kind, trained=trained, start="doubled", alpha=alpha)  # pyright: ignore[reportArgumentType]
+        x, y = rng.standard_normal((n, d)), rng.choice([-1.0, 1.0], (n + again, outputs))
+        data = Dataset(np.vstack([x, x[:again]]), y[:, 0] if outputs == 1 else y, "regression")
         found = certify(Problem(net, data).at(net.init(int(rng.integers(100))))).certificate
         if found is not None and "nested" not in found.claims:
             return found
@@ -55,7 +57,7 @@ def spoiled_text(text: str, claim: str) -> str:
     """The same number of an exported file is changed."""
     if claim == "label":
         return re.sub(
-            r"(rows_of_table[^[]*\[\()(-?0x[0-9a-f]+)", lambda m: m[1] + hex(2 * int(m[2], 16)), text, count=1
+            r"(rows_of_table[^[]*\[\(\[)(-?0x[0-9a-f]+)", lambda m: m[1] + hex(2 * int(m[2], 16)), text, count=1
         )
     factor = round(FURTHER[claim] * 100)
     return re.sub(rf"c_{claim} := \((\d+) # (\d+)\)", lambda m: f"c_{claim} := ({int(m[1]) * factor} # {m[2]}00)", text)

@@ -22,10 +22,10 @@ from wideproof.rocq.numbers import FIRST, SECOND
 
 def parsed(text: str, name: str, top: int, rest: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the heads and rows of a list of pairs, divided by powers of two."""
-    found = re.search(rf"Definition {name} : list \(Z \* list Z\) := (.*?)%Z\.", text, re.DOTALL)
+    found = re.search(rf"Definition {name} : list \(list Z \* list Z\) := (.*?)%Z\.", text, re.DOTALL)
     assert found is not None
     pairs = ast.literal_eval(found[1].replace(";", ","))
-    heads = np.array([head / 2**top for head, _ in pairs])
+    heads = np.array([[entry / 2**top for entry in head] for head, _ in pairs])
     return heads, np.array([[entry / 2**rest for entry in row] for _, row in pairs])
 
 
@@ -46,8 +46,46 @@ def test_parsing_the_file_gives_the_stored_numbers_back_bit_for_bit(
     kx, ky, kw, ka = (power_in(text, f"over_{key}") for key in "xywa")
     y, x = parsed(text, "rows_of_table", ky, kx)
     a, w = parsed(text, "anchor_weights", ka, kw)
-    for read, stored in ((x, xor.x), (y, xor.y), (a, np.ravel(xor.params["a"])), (w, xor.params["W1"])):
+    for read, stored in ((x, xor.x), (y[:, 0], xor.y), (a[:, 0], np.ravel(xor.params["a"])), (w, xor.params["W1"])):
         np.testing.assert_array_equal(read, stored)
+
+
+def test_several_outputs_and_equal_inputs_are_read_back_bit_for_bit(thrice: Certificate, tmp_path: Path) -> None:
+    exported = export(thrice.save(tmp_path / "thrice"))
+    text = exported.text
+    kx, ky, kw, ka = (power_in(text, f"over_{key}") for key in "xywa")
+    y, x = parsed(text, "rows_of_table", ky, kx)
+    a, w = parsed(text, "anchor_weights", ka, kw)
+    for read, stored in ((x, thrice.x), (y, thrice.y), (a, thrice.params["a"].T), (w, thrice.params["W1"])):
+        np.testing.assert_array_equal(read, stored)
+    assert "groups := [0; 1; 2; 3; 3]%nat; firsts := seq 0 4;" in " ".join(text.split())
+    assert "c_least := (2 # 1); w_most := 2;" in " ".join(text.split())
+    assert "converges to the least loss that any function of the inputs has, 2, on 5 rows" in exported.sentence
+    assert exported.sentence.endswith("the loss is at most 1e-12 above it.")
+
+
+@pytest.mark.parametrize(("claim", "value"), [("distinct", 5), ("least_loss", 2.0001), ("least_loss_at_most", 1.9999)])
+def test_what_equal_inputs_cannot_avoid_is_compared(
+    thrice: Certificate, tmp_path: Path, claim: str, value: float
+) -> None:
+    spoilt = dataclasses.replace(thrice, claims={**thrice.claims, claim: value})
+    with pytest.raises(FailsError, match=rf"^{claim.removesuffix('_at_most')}: the certificate claims"):
+        export(spoilt.save(tmp_path / "spoilt"))
+    without = {key: v for key, v in thrice.claims.items() if key != claim}
+    with pytest.raises(FailsError, match=r"^distinct: 4 of 5 inputs are different"):
+        export(dataclasses.replace(thrice, claims=without).save(tmp_path / "without"))
+
+
+def test_the_groups_of_the_exporter_are_those_of_the_verifier() -> None:
+    from wideproof.rocq.covered import groups
+    from wideproof_verify.certificate import grouped
+
+    x = np.random.default_rng(0).integers(-1, 2, (40, 3)) * np.array([1.0, -0.0, 0.5])
+    first, place = groups(x)
+    rows = grouped(x, np.zeros((1, 40)))
+    np.testing.assert_array_equal(first, rows.first)
+    np.testing.assert_array_equal(np.bincount(place), rows.counts)
+    np.testing.assert_array_equal(x[first][place], x)
 
 
 def test_the_sentence_and_the_digests_are_those_of_the_certificate(xor: Certificate, folder: Path) -> None:
@@ -112,7 +150,7 @@ def test_what_is_not_covered_is_refused_by_name(xor: Certificate, tmp_path: Path
         (
             ({"theorem": "existence"}, "the theorem 'existence'"),
             ({"claims": {**xor.claims, "jump": 0.1}}, "units that switch"),
-            ({"claims": {**xor.claims, "distinct": 3}}, "rows with equal inputs"),
+            ({"claims": {**xor.claims, "constant_sum": 1.0}}, "targets with a constant sum"),
         )
     ):
         other = dataclasses.replace(xor, **fields).save(tmp_path / f"other-{at}")

@@ -13,7 +13,7 @@ import scipy.special
 from typer.testing import CliRunner
 
 from tests.rocq.conftest import X, Y, network
-from wideproof.certificates import Problem, certify
+from wideproof.certificates import Certificate, Problem, certify
 from wideproof.cli import app
 from wideproof.data import Dataset
 from wideproof.rocq import check, export, find_rocq, kernel
@@ -84,6 +84,16 @@ def test_the_kernel_accepts_what_is_exported(folder: Path, arithmetic: str) -> N
 @needs_rocq
 @pytest.mark.slow
 @pytest.mark.parametrize("arithmetic", ["bigz", "float", "z"])
+def test_the_kernel_accepts_several_outputs_and_equal_inputs(
+    thrice: Certificate, tmp_path: Path, arithmetic: str
+) -> None:
+    said = check(export(thrice.save(tmp_path / "thrice"), arithmetic).text, arithmetic)
+    assert said.accepted, said.reason
+
+
+@needs_rocq
+@pytest.mark.slow
+@pytest.mark.parametrize("arithmetic", ["bigz", "float", "z"])
 def test_the_kernel_accepts_the_error_function(tmp_path: Path, arithmetic: str) -> None:
     net = network(activation="erf", width=64)
     found = certify(Problem(net, Dataset(X, Y, "binary")).at(net.init(0))).certificate
@@ -117,29 +127,66 @@ def test_the_enclosures_of_the_error_function_hold_it_and_are_narrow(tmp_path: P
     np.testing.assert_allclose(numbers[1::2], 2 / np.sqrt(np.pi) * np.exp(-x * x), rtol=0, atol=2**-44)
 
 
+UP = ("c_s", "c_sigma", "c_eta", "c_rate", "c_kappa", "w_low")  # twice as much is too much, half of the others too little
+DOWN = ("c_S", "c_rho", "c_b", "c_epsilon", "c_least", "w_high", "w_span", "w_most", "w_err", "w_erho", "w_rho0", "w_A", "w_X1", "w_X2")
+FIRST = {
+    "factor_low": r"factors_of_gram[^[]*\[\[\(\[", "factor_high": r"factors_of_gram[^[]*\[\[\(\[[^[]*\[",
+    "factor_x": r"factor_of_inputs[^[]*\[\[", "label": r"rows_of_table[^[]*\[\(\[", "input": r"rows_of_table[^[]*\[\(\[[^[]*\[",
+    "weight": r"anchor_weights : [^[]*\[\(\[[^[]*\[", "output_weight": r"anchor_weights : [^[]*\[\(\[",
+}  # fmt: skip
+LINES = (*UP, *DOWN, *FIRST, "c_steps", "c_lipschitz", "c_further", "groups", "firsts")
+
+
+def spoiled(text: str, line: str) -> str:
+    """One number of an exported file is changed, and in the theorem too where it stands there by its value."""
+    if line == "groups":  # the last row in a group of other inputs
+        return text.replace("groups := [0; 1; 2; 3; 3]%nat", "groups := [0; 1; 2; 3; 2]%nat")
+    if line == "firsts":
+        return text.replace("firsts := seq 0 4", "firsts := [1; 0; 2; 3]%nat")
+    if line == "c_steps":  # the first radius
+        return re.sub(r"c_steps := \[\(\((\d+)", lambda m: f"c_steps := [(({int(m[1]) // 2}", text)
+    if line == "c_lipschitz":
+        return re.sub(r"(c_steps := \[\(\(\d+ # \d+\), \()(\d+)", lambda m: m[1] + str(int(m[2]) // 2), text)
+    if line == "c_further":
+        text = re.sub(r"c_further := \d+", "c_further := 9", text)
+        return re.sub(r" \d+%Z \(IZR", " 9%Z (IZR", text)
+    if line in FIRST:  # one number
+        return re.sub(rf"({FIRST[line]})(-?0x[0-9a-f]+)", lambda m: f"{m[1]}{hex(int(m[2], 16) * 2)}", text, count=1)
+    whole = re.search(rf"{line} := (\d+);", text)
+    if whole is not None:
+        return text.replace(whole[0], f"{line} := {int(whole[1]) * 2 if line in UP else int(whole[1]) // 2};")
+    value = re.search(rf"{line} := \((\d+) # (\d+)\)", text)
+    assert value is not None, line
+    top, bottom = int(value[1]) * (2 if line in UP else 1), int(value[2]) * (1 if line in UP else 2)
+    text = text.replace(value[0], f"{line} := ({top} # {bottom})")
+    return text.replace(f"(IZR {value[1]} / IZR {value[2]})", f"(IZR {top} / IZR {bottom})")
+
+
 @needs_rocq
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "line", ["c_rate", "c_s", "c_rho", "c_eta", "w_low", "w_high", "w_span", "factors", "label", "input", "weight"]
-)
-def test_the_kernel_refuses_a_spoilt_file(folder: Path, line: str) -> None:
-    text = export(folder).text
-    first = {"factors": r"factors_of_matrices[^[]*\[\(\[", "label": r"rows_of_table[^[]*\[\(",
-             "input": r"rows_of_table[^[]*\[\([^[]*\[", "weight": r"anchor_weights : [^[]*\[\([^[]*\["}  # fmt: skip
-    if line in first:  # one number
-        spoilt = re.sub(rf"({first[line]})(-?0x[0-9a-f]+)", lambda m: f"{m[1]}{hex(int(m[2], 16) * 2)}", text, count=1)
-    elif line.startswith("w_"):
-        factor = 2 if line == "w_low" else 0.5
-        spoilt = re.sub(rf"{line} := (\d+)", lambda m: f"{line} := {int(int(m[1]) * factor)}", text)
-    else:
-        factor = 0.5 if line == "c_rho" else 2
-        spoilt = re.sub(rf"{line} := \((\d+)", lambda m: f"{line} := ({int(int(m[1]) * factor)}", text)
-        if line in ("c_rate", "c_eta"):  # in the theorem too
-            value = re.search(rf"{line} := \((\d+) # (\d+)\)", text)
-            assert value is not None
-            spoilt = spoilt.replace(f"(IZR {value[1]} / IZR {value[2]})", f"(IZR {2 * int(value[1])} / IZR {value[2]})")
-    assert spoilt != text
-    said = check(spoilt, "bigz")
+def test_the_checker_refuses_every_spoilt_number(thrice: Certificate, tmp_path: Path) -> None:
+    text = export(thrice.save(tmp_path / "thrice")).text
+    head = text[text.index("From Coq") : text.index("(* every row")]
+    floats, parts = "Module F := SpecificFloat BigIntRadix2.\nModule K := Checker F.\n", []
+    for line in ("as it is", *LINES):
+        changed = text if line == "as it is" else spoiled(text, line)
+        assert (changed == text) == (line == "as it is"), line
+        definitions = changed[changed.index("(* every row") : changed.index("Module F :=")]
+        name = f"C{len(parts)}"
+        parts.append(f"Module {name}.\n{definitions}End {name}.\nEval vm_compute in K.check (F.PtoP 60) big {name}.c.\n")
+    (tmp_path / "all.v").write_text(head + floats + "".join(parts))
+    command = ["coqc", "-q", "-w", "none", "-Q", str(kernel.theories()), "Wideproof", "all.v"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    verdicts = dict(zip(("as it is", *LINES), re.findall(r"= (true|false)", said), strict=True))
+    assert [line for line, verdict in verdicts.items() if verdict == "true"] == ["as it is"]
+
+
+@needs_rocq
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["c_rate", "label", "factor_low"])
+def test_the_kernel_refuses_a_spoilt_file(thrice: Certificate, tmp_path: Path, line: str) -> None:
+    text = export(thrice.save(tmp_path / "thrice")).text
+    said = check(spoiled(text, line), "bigz")
     assert said.judged
     assert not said.accepted
 
@@ -150,6 +197,8 @@ def test_the_kernel_refuses_a_spoilt_file(folder: Path, line: str) -> None:
     ("part", "weaker"),
     [
         ("le (c_S c + q_M) (c_b c);", "le (c_S c) (c_b c);"),
+        ("Z.leb (b_n b) (w_most c)", "Z.leb (b_n b) (w_most c + 1)"),
+        ("Nat.ltb (fst p) (length (firsts c)) && same (snd (snd p))", "Nat.ltb (fst p) (length (firsts c)) || same (snd (snd p))"),
         ("le ((c_s c + w_err c) * (c_s c + w_err c))", "le (c_s c * c_s c)"),
         ("lt 0 (c_sigma c) && le (c_sigma c) (c_s c - q_M)", "lt 0 (c_sigma c) && le (c_sigma c) (c_s c)"),
     ],

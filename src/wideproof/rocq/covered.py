@@ -1,4 +1,4 @@
-"""What of a certificate Rocq can check here: one hidden layer, one output, Theorem 1; the rest is refused by name."""
+"""What of a certificate Rocq can check here: one hidden layer, Theorem 1; the rest is refused by name."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ class Subject:
     Attributes
     ----------
     x, y
-        Inputs, one row each, and targets.
+        Inputs and targets, one row for each row of the table.
+    first, place
+        Rows with equal inputs are a group: the first row of every group, and the group of every row.
     weights, outputs
-        Weights of the units, one row each, and output weights: the anchor.
+        Weights and output weights of the units, one row each: the anchor.
     begun
         Weights and output weights at the start of the followed steps; `None` where the run begins at the anchor.
     steps
@@ -50,6 +52,8 @@ class Subject:
 
     x: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
+    first: np.ndarray = field(repr=False)
+    place: np.ndarray = field(repr=False)
     weights: np.ndarray = field(repr=False)
     outputs: np.ndarray = field(repr=False)
     begun: tuple[np.ndarray, np.ndarray] | None = field(repr=False)
@@ -89,11 +93,13 @@ def read(folder: str | Path) -> Subject:
 
     def cells(params: Any) -> tuple[np.ndarray, np.ndarray]:
         hidden = params[term["weight"]]
-        return np.ascontiguousarray(hidden.T if network["columns"] else hidden), params[network["read_out"]].ravel()
+        out = np.atleast_2d(params[network["read_out"]])
+        return np.ascontiguousarray(hidden.T if network["columns"] else hidden), np.ascontiguousarray(out.T)
 
     weights, outputs = cells(certificate.params)
+    first, place = groups(certificate.x)
     return Subject(
-        certificate.x, certificate.y, weights, outputs, None if start is None else cells(start.params),
+        certificate.x, certificate.y.reshape(len(certificate.x), -1), first, place, weights, outputs, None if start is None else cells(start.params),
         0 if start is None else start.steps, float(node["scale"]), node["activation"],
         network["read_out"] in network["trained"], dict(certificate.claims),
         "nested" in certificate.claims, 0.0 if start is None else start.distance,
@@ -101,16 +107,37 @@ def read(folder: str | Path) -> Subject:
     )  # fmt: skip
 
 
+def groups(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row of every group of equal rows, in their order, and the group of every row.
+
+    Parameters
+    ----------
+    x
+        The rows.
+
+    Returns
+    -------
+    first, place
+        Numbers of rows, and numbers of groups.
+
+    Examples
+    --------
+    >>> first, place = groups(np.array([[2.0], [1.0], [2.0]]))
+    >>> first.tolist(), place.tolist()
+    ([0, 1], [0, 1, 0])
+    """
+    seen: dict[bytes, int] = {}
+    place = [seen.setdefault(row.tobytes(), len(seen)) for row in np.ascontiguousarray(x) + 0.0]  # -0.0 becomes 0.0
+    return np.unique(np.array(place), return_index=True)[1], np.array(place)
+
+
 def _theorem(certificate: Certificate) -> str | None:
     """What of the theorem is not covered."""
     if certificate.theorem != "descent":
         return f"the theorem {certificate.theorem!r}: only descent, Theorem 1, is proved there"
-    for claim, means in {
-        "jump": "units that switch", "constant_sum": "targets with a constant sum",
-        "distinct": "rows with equal inputs, whose targets are averaged",
-    }.items():  # fmt: skip
+    for claim, means in {"jump": "units that switch", "constant_sum": "targets with a constant sum"}.items():
         if claim in certificate.claims:
-            return f"the claim {claim!r} ({means}): Theorem 1 is proved there for whole balls and different inputs"
+            return f"the claim {claim!r} ({means}): Theorem 1 is proved there for whole balls and all residuals"
     if certificate.start is not None and certificate.start.batches is not None:
         return "steps with batches: the followed steps have to use all rows"
     return None
@@ -123,8 +150,6 @@ def _network(certificate: Certificate) -> str | None:
     if len(nodes) != 1 or network["times"]:
         return f"{len(nodes)} nodes{' in time' if network['times'] else ''}: only one hidden layer is"
     node, terms = nodes[0], nodes[0]["terms"]
-    if network["outputs"] != 1:
-        return f"{network['outputs']} outputs: only one is"
     if node["activation"] not in ACTIVATIONS:
         return f"the activation {node['activation']}: its enclosure is not proved there, only {', '.join(ACTIVATIONS)}"
     plain = len(terms) == 1 and node["skip"] is None and terms[0]["map"]["kind"] == "identity"
@@ -139,7 +164,7 @@ def _network(certificate: Certificate) -> str | None:
 
 def _numbers(certificate: Certificate) -> str | None:
     """What of the numbers is not covered."""
-    if certificate.x.ndim != 2 or certificate.y.ndim != 1:
+    if certificate.x.ndim != 2 or certificate.y.ndim > 2:
         return f"inputs of the shape {certificate.x.shape} with targets of the shape {certificate.y.shape}"
     if certificate.start is not None and certificate.start.step_size != certificate.claims["eta"]:
         return "a step size that changes after the followed steps"

@@ -45,11 +45,14 @@ class Numbers:
     bits
         Bits of the tables of slopes and features behind the binary point.
     factors
-        Three lower triangular factors, as whole numbers: of G - s₂I, of S₂I - G and of q I - XXᵀ.
+        Three lower triangular factors, as whole numbers: of G - s₂D, of S₂D - G and of q D - XXᵀ, where the diagonal
+        matrix D divides by the number of rows with these inputs.
     radii, lipschitz
         The staircase.
     weakened
         Names of the claims that are a little weaker than those of the certificate.
+    least
+        The least loss that any function of the inputs has, exactly.
     """
 
     claims: dict[str, float]
@@ -59,6 +62,7 @@ class Numbers:
     radii: list[float]
     lipschitz: list[float]
     weakened: list[str]
+    least: Fraction
 
 
 class Found:
@@ -107,6 +111,7 @@ def numbers(subject: Subject, arithmetic: str) -> Numbers:
     if bits > BITS and arithmetic == "float":
         raise NotCoveredError(f"Rocq does not cover tables of {bits} bits in float: take bigz")
     found, bounds = Found(subject.claims), {"delta": math.ldexp(DELTA[arithmetic], -bits)}
+    least = _least(subject)
     factors, low, high, spread = _spectrum(subject, bounds)
     claims = {
         "s": found.least("s", low),
@@ -126,51 +131,79 @@ def numbers(subject: Subject, arithmetic: str) -> Numbers:
             "the claim 'nested' (sets smaller than balls)" if subject.nested else "constants as sharp as those claimed"
         )
         raise NotCoveredError(f"Rocq does not cover {what}, and its own do not suffice: {fails}") from fails
-    return Numbers(claims, bounds, bits, factors, radii, lipschitz, found.weakened)
+    return Numbers(claims, bounds, bits, factors, radii, lipschitz, found.weakened, least)
+
+
+def _least(subject: Subject) -> Fraction:
+    """Return half the sum of squares that no function of the inputs avoids, and compare the claims with it."""
+    total = Fraction(0)
+    for g in np.flatnonzero(np.bincount(subject.place) > 1):
+        rows = [[Fraction(float(v)) for v in row] for row in subject.y[subject.place == g]]
+        for column in zip(*rows, strict=True):
+            total += sum(v * v for v in column) - sum(column) ** 2 / len(column)
+    least, claims = total / 2, subject.claims
+    named = [name for name in ("distinct", "least_loss", "least_loss_at_most") if name in claims]
+    if len(named) != (3 if len(subject.first) < len(subject.x) else 0):
+        raise FailsError(f"distinct: {len(subject.first)} of {len(subject.x)} inputs are different, claims: {named}")
+    if named and claims["distinct"] != len(subject.first):
+        raise FailsError(f"distinct: the certificate claims {claims['distinct']}, there are {len(subject.first)}")
+    if named and not 0 <= Fraction(claims["least_loss"]) <= least <= Fraction(claims["least_loss_at_most"]):
+        bounds = f"between {claims['least_loss']:.9g} and {claims['least_loss_at_most']:.9g}"
+        raise FailsError(f"least_loss: the certificate claims {bounds}, and it is {float(least):.9g}")
+    return least
 
 
 def _spectrum(subject: Subject, bounds: dict) -> tuple[Factors, float, float, float]:
     """Return the factors, bounds of the singular values of the Jacobian, and the norm of the inputs."""
-    x, a = subject.x, subject.outputs
-    n, m = len(x), len(a)
+    x, a, counts = subject.x[subject.first], subject.outputs, np.bincount(subject.place)
+    n, outs = len(subject.x), a.shape[1]
     twin, drive = get_activation(subject.activation).known, x @ subject.weights.T
-    value, slope = twin.value(drive), twin.slope(drive)
-    features, slopes = subject.scale * value, subject.scale * slope * a
-    inner = x @ x.T
-    gram = inner * (slopes @ slopes.T) + (features @ features.T if subject.both else 0)
+    features, slope = subject.scale * twin.value(drive), subject.scale * twin.slope(drive)
+    slopes = (slope[:, None] * a.T).reshape(len(x) * outs, len(a))  # for every group all outputs
+    inner, root, roots = x @ x.T, np.sqrt(counts), np.repeat(np.sqrt(counts), outs)
+    gram = np.kron(inner, np.ones((outs, outs))) * (slopes @ slopes.T)
+    if subject.both:
+        gram += np.kron(features @ features.T, np.eye(outs))
     delta = bounds["delta"]
     loose = (
         8
         * max(delta, math.ldexp(1, 1 - BITS))
         * (inner.max() * np.abs(slopes).sum(1).max() + np.abs(features).sum(1).max())
     )
-    (low, least, e1), (high, most, e2), (span, q, ex) = _factor(gram), _factor(-gram), _factor(-inner)
+    (low, least, e1), (high, most, e2), (span, q, ex) = (
+        _factor(gram, roots), _factor(-gram, roots), _factor(-inner, root)
+    )  # fmt: skip
     eps, eps_x = max(e1, e2) + float(loose), ex + 1e-13 * float(inner.max())
-    err = delta * math.sqrt(m * (inner.trace() + n)) * UP
+    err = delta * math.sqrt(len(a) * outs * (float(counts @ inner.diagonal()) + n)) * UP
     bounds |= {
         "low": least, "high": -most, "span": -q, "eps": eps, "eps_x": eps_x, "err": err,
-        "X1": math.sqrt(inner.diagonal().max()) * UP, "A": float(np.abs(a).max()) * UP,
+        "X1": math.sqrt(inner.diagonal().max()) * UP, "A": float(np.linalg.norm(a, axis=1).max()) * UP,
     }  # fmt: skip
-    if not least - n * eps > 0:
-        raise FailsError(f"s: the smallest eigenvalue of the Gram matrix, about {least:.3g}, drowns in {n * eps:.3g}")
-    bottom, top = math.sqrt(least - n * eps) * DOWN - err, math.sqrt(n * eps - most) * UP + err
-    return (low, high, span), bottom, top, math.sqrt(n * eps_x - q) * UP
+    lost, lost_x = (float(counts.max()) * size * off for size, off in ((len(gram), eps), (len(x), eps_x)))
+    if not least - lost > 0:
+        raise FailsError(f"s: the smallest eigenvalue of the Gram matrix, about {least:.3g}, drowns in {lost:.3g}")
+    bottom, top = math.sqrt(least - lost) * DOWN - err, math.sqrt(lost - most) * UP + err
+    return (low, high, span), bottom, top, math.sqrt(lost_x - q) * UP
 
 
-def _factor(matrix: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Return L, t and e with |matrix - t I - L Lᵀ| ≤ e in every entry, L as whole numbers over 2^BITS, t as large."""
-    values = np.linalg.eigvalsh(matrix)
+def _factor(matrix: np.ndarray, roots: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Return L, t and e with |matrix - t D - L Lᵀ| ≤ e in every entry, L as whole numbers over 2^BITS, t as large.
+
+    D is diagonal and divides by the squares of `roots`.
+    """
+    weighted = matrix * np.outer(roots, roots)
+    values = np.linalg.eigvalsh(weighted)
     size, gap = float(np.abs(values).max()), 1e-10 * abs(float(values[0]))
     gap += 1e-14 * len(matrix) * size
     while True:
         least = float(values[0]) - gap
-        target = matrix - least * np.eye(len(matrix))
         try:
-            whole = np.rint(np.ldexp(np.linalg.cholesky(target), BITS))
+            factor = np.linalg.cholesky(weighted - least * np.eye(len(matrix))) / roots[:, None]
         except np.linalg.LinAlgError:
             gap *= 4
             continue
-        near = np.ldexp(whole, -BITS)
+        whole = np.rint(np.ldexp(factor, BITS))
+        near, target = np.ldexp(whole, -BITS), matrix - np.diag(least / roots**2)
         return whole, least, 2 * float(np.abs(target - near @ near.T).max()) + 1e-15 * size
 
 
@@ -182,19 +215,24 @@ def _bits(subject: Subject) -> int:
 
 def _residual(subject: Subject, bounds: dict) -> float:
     """Return a bound of the residual at the anchor."""
-    a, n, delta = subject.outputs, len(subject.x), bounds["delta"]
-    features = subject.scale * get_activation(subject.activation).known.value(subject.x @ subject.weights.T)
-    size = float(np.linalg.norm(features.astype(np.longdouble) @ a - subject.y))
+    a, n, delta, counts = subject.outputs, len(subject.x), bounds["delta"], np.bincount(subject.place)
+    drive = subject.x[subject.first] @ subject.weights.T
+    features = subject.scale * get_activation(subject.activation).known.value(drive)
+    means = np.zeros((len(counts), a.shape[1]), np.longdouble)
+    np.add.at(means, subject.place, subject.y)
+    means /= counts[:, None]
+    size = float(np.linalg.norm((features.astype(np.longdouble) @ a - means) * np.sqrt(counts)[:, None]))
     rounding = 2e-15 * float((np.abs(features) @ np.abs(a)).max() + np.abs(subject.y).max())
-    bounds["rho0"] = size * UP + (rounding + delta * float(np.abs(a).sum())) * math.sqrt(n)
-    bounds["erho"] = delta * math.sqrt(float(a @ a) * n * len(a)) * UP
+    bounds["rho0"] = size * UP + (rounding + delta * float(np.abs(a).sum(0).max())) * math.sqrt(n * a.shape[1])
+    bounds["erho"] = delta * math.sqrt(float((a * a).sum()) * n * len(a)) * UP
     return (bounds["rho0"] + bounds["erho"]) * UP
 
 
 def _sharper(subject: Subject, bounds: dict) -> bool:
     """Whether the claims are sharper than `net_lipschitz`, as the squares of the entries of XXᵀ allow."""
     radii, claimed = subject.claims["radii"], subject.claims["lipschitz"]
-    tensor = math.sqrt(float(np.linalg.eigvalsh((subject.x @ subject.x.T) ** 2)[-1]))
+    x, root = subject.x[subject.first], np.sqrt(np.bincount(subject.place))
+    tensor = math.sqrt(float(np.linalg.eigvalsh((x @ x.T) ** 2 * np.outer(root, root))[-1]))
     sharp = bounds | {"X1": tensor / bounds["X2"]}
     own = any(claim * (1 + LEFT) < _constant(subject, bounds, t) for t, claim in zip(radii, claimed, strict=True))
     return own and all(claim >= _constant(subject, sharp, t) * SHARP for t, claim in zip(radii, claimed, strict=True))

@@ -54,6 +54,17 @@ def listed(numbers: Iterable[int]) -> str:
     return f"[{';'.join(map(hex, numbers))}]"
 
 
+def naturals(numbers: np.ndarray) -> str:
+    """Return a list of natural numbers; 0, 1, 2, ... is `seq 0`, which is faster to read.
+
+    >>> naturals(np.arange(5)), naturals(np.array([0, 1, 0]))
+    ('seq 0 5', '[0; 1; 0]%nat')
+    """
+    if np.array_equal(numbers, np.arange(len(numbers))):
+        return f"seq 0 {len(numbers)}"
+    return f"[{'; '.join(map(str, numbers))}]%nat"
+
+
 def rational(value: float | Fraction) -> str:
     """Return a number as a quotient of whole numbers.
 
@@ -64,16 +75,17 @@ def rational(value: float | Fraction) -> str:
     return f"({top} # {bottom})"
 
 
-def real(value: float) -> str:
+def real(value: float | Fraction) -> str:
     """Return a number as a quotient of whole numbers, in the reals."""
-    top, bottom = float(value).as_integer_ratio()
+    top, bottom = Fraction(value).as_integer_ratio()
     return f"(IZR {f'({top})' if top < 0 else top} / IZR {bottom})"
 
 
 def cells(weights: np.ndarray, outputs: np.ndarray, kw: int, ka: int) -> str:
-    """Return pairs of an output weight (or a target) and a row of weights (or inputs)."""
+    """Return pairs of a row of output weights (or of targets) and a row of weights (or of inputs)."""
     rows = (
-        f"({whole(a, ka):#x}, {listed(whole(v, kw) for v in row)})" for a, row in zip(outputs, weights, strict=True)
+        f"({listed(whole(v, ka) for v in a)}, {listed(whole(v, kw) for v in row)})"
+        for a, row in zip(outputs, weights, strict=True)
     )
     return "[" + ";\n  ".join(rows) + "]"
 
@@ -97,11 +109,16 @@ def sentence(subject: Subject, found: Numbers) -> str:
             f"Gradient descent with step size {c['eta']!r}, started at the start weights, comes within "
             f"{rounded(c['distance'], up=True)} of the anchor in {subject.steps} steps, and from there it"
         )
+    to, above = "zero loss", ""
+    if found.least:
+        about = "" if float(rounded(float(found.least), up=True)) == found.least else "about "
+        to = f"the least loss that any function of the inputs has, {about}{rounded(float(found.least), up=True)},"
+        above = " above it"
     reached, radius = rounded(c["epsilon"], up=True), rounded(found.radii[-1], up=True)
     return (
-        f"{begin} converges to zero loss on {n} rows, in exact arithmetic: each step multiplies the residual by at "
+        f"{begin} converges to {to} on {n} rows, in exact arithmetic: each step multiplies the residual by at "
         f"most 1 - {rounded(c['rate'], up=False)}, the weights move by less than {radius}, and after "
-        f"{subject.claims['steps']}{' more' if subject.begun is not None else ''} steps the loss is at most {reached}."
+        f"{subject.claims['steps']}{' more' if subject.begun is not None else ''} steps the loss is at most {reached}{above}."
     )
 
 
@@ -112,7 +129,7 @@ def source(subject: Subject, found: Numbers, arithmetic: str, name: str) -> str:
     begun = (subject.weights, subject.outputs) if subject.begun is None else subject.begun
     kx, ky = max(power(subject.x), FINE), power(subject.y)
     kw, ka = power(subject.weights, begun[0]), power(subject.outputs, begun[1])
-    n, m, d = len(subject.x), len(subject.weights), subject.x.shape[1]
+    n, m, d, outs = len(subject.x), len(subject.weights), subject.x.shape[1], subject.y.shape[1]
     c, b = found.claims, found.bounds
     kg = 2 * (kx + found.bits)
     scaled = {
@@ -121,17 +138,21 @@ def source(subject: Subject, found: Numbers, arithmetic: str, name: str) -> str:
         "eps_x": math.ceil(Fraction(b["eps_x"]) * 2 ** (2 * kx)),
     }  # fmt: skip
     steps = "; ".join(f"({rational(t)}, {rational(v)})" for t, v in zip(found.radii, found.lipschitz, strict=True))
-    triangles = [[listed(int(v) for v in factor[i, : i + 1]) for i in range(n)] for factor in found.factors]
-    factors = ";\n  ".join(f"({low}, ({high}, {span}))" for low, high, span in zip(*triangles, strict=True))
+    triangles = [[listed(map(int, row[: i + 1])) for i, row in enumerate(factor)] for factor in found.factors]
+    pairs = [f"({low}, {high})" for low, high in zip(*triangles[:2], strict=True)]
+    factors = ";\n  ".join(f"[{'; '.join(pairs[i : i + outs])}]" for i in range(0, len(pairs), outs))
     cons = {"x": 2**kx, "y": 2**ky, "w": 2**kw, "a": 2**ka, "t": 2**found.bits, "l": 2**BITS}
     fields = [
         f"activation_of := {ACTIVATIONS[subject.activation]}", f"trained_read_out := {str(subject.both).lower()}",
-        f"width_of_inputs := {d}", *(f"over_{key} := {value}" for key, value in cons.items()),
+        f"width_of_inputs := {d}", f"width_of_outputs := {outs}", *(f"over_{key} := {value}" for key, value in cons.items()),
         f"scale_of := {rational(subject.scale)}", "data := rows_of_table", "cells := anchor_weights",
+        f"groups := {naturals(subject.place)}", f"firsts := {naturals(subject.first)}",
+        f"c_least := {rational(found.least)}", f"w_most := {np.bincount(subject.place).max()}",
         *(f"c_{key} := {rational(c[key])}" for key in CLAIMS),
         f"c_steps := [{steps}]", f"c_further := {subject.claims['steps']}", f"w_delta := {DELTA[arithmetic]}",
         *(f"w_{key} := {rational(b[key])}" for key in ("err", "erho", "rho0", "A", "X1", "X2", "beta")),
-        *(f"w_{key} := {value}" for key, value in scaled.items()), "factors := factors_of_matrices",
+        *(f"w_{key} := {value}" for key, value in scaled.items()), "factors := factors_of_gram",
+        "spans := factor_of_inputs",
     ]  # fmt: skip
     words = sentence(subject, found)
     files = "\n".join(f"   SHA-256 of {file}: {digest}" for file, digest in sorted(subject.digests.items()))
@@ -142,7 +163,7 @@ def source(subject: Subject, found: Numbers, arithmetic: str, name: str) -> str:
     )
     first = subject.begun is None
     begin_name = "anchor_weights" if first else "start_weights"
-    followed = "" if first else f"Definition start_weights : list (Z * list Z) := {cells(*begun, kw, ka)}%Z.\n"
+    followed = "" if first else f"Definition start_weights : list (list Z * list Z) := {cells(*begun, kw, ka)}%Z.\n"
     proof = f"apply (W.K.check_here ({precision}) {kind} c). vm_cast_no_check (eq_refl true)."
     if not first:  # enclosures widen at every step, and a step loses some bits
         fine = f"F.PtoP {80 + 8 * subject.steps}"
@@ -152,8 +173,8 @@ def source(subject: Subject, found: Numbers, arithmetic: str, name: str) -> str:
         )
     return f"""(* {words}
 
-   The network: f(x) = sum over {m} units of a_j c g(w_j . x), g = {subject.activation}, on {d} inputs; trained are the
-   hidden weights{" and the output weights" if subject.both else ""}. The loss is half the sum of squares.
+   The network: f(x) = sum over {m} units of a_j c g(w_j . x), g = {subject.activation}, on {d} inputs, with {outs} output{"s" * (outs > 1)};
+   trained are the hidden weights{" and the output weights" if subject.both else ""}. The loss is half the sum of squares over all rows and outputs.
    Written by wideproof rocq from {name}; the claims are those {same}.
 {files} *)
 From Coq Require Import Reals ZArith QArith List.
@@ -163,31 +184,32 @@ From Wideproof Require Import theories.Checker theories.Following.
 Import ListNotations.
 Open Scope R_scope.
 
-(* every row: its target over 2^{ky}, and its inputs over 2^{kx} *)
-Definition rows_of_table : list (Z * list Z) := {cells(subject.x, subject.y, kx, ky)}%Z.
-(* every unit: its output weight over 2^{ka}, and its weights over 2^{kw} *)
-Definition anchor_weights : list (Z * list Z) := {cells(subject.weights, subject.outputs, kw, ka)}%Z.
+(* every row: its targets over 2^{ky}, and its inputs over 2^{kx} *)
+Definition rows_of_table : list (list Z * list Z) := {cells(subject.x, subject.y, kx, ky)}%Z.
+(* every unit: its output weights over 2^{ka}, and its weights over 2^{kw} *)
+Definition anchor_weights : list (list Z * list Z) := {cells(subject.weights, subject.outputs, kw, ka)}%Z.
 {followed}
-Definition entry (table : list (Z * list Z)) (i l : nat) : R := IZR (nth l (snd (nth i table (0%Z, []))) 0%Z).
-Definition head (table : list (Z * list Z)) (i : nat) : R := IZR (fst (nth i table (0%Z, []))).
+Definition entry (table : list (list Z * list Z)) (i l : nat) : R := IZR (nth l (snd (nth i table ([], []))) 0%Z).
+Definition head (table : list (list Z * list Z)) (i o : nat) : R := IZR (nth o (fst (nth i table ([], []))) 0%Z).
 Definition P : problem := {{|
-  rows := {n}; units := {m}; inputs := {d};
-  input := fun i l => entry rows_of_table i l / IZR {2**kx}; target := fun i => head rows_of_table i / IZR {2**ky};
+  rows := {n}; units := {m}; inputs := {d}; outputs := {outs};
+  input := fun i l => entry rows_of_table i l / IZR {2**kx}; target := fun i o => head rows_of_table i o / IZR {2**ky};
   activation := {NAMES[subject.activation]}; scale := {real(subject.scale)};
-  read_out_trained := {str(subject.both).lower()}; fixed := fun j => head anchor_weights j / IZR {2**ka} |}}.
-Definition weights (table : list (Z * list Z)) : vec := fun q =>
+  read_out_trained := {str(subject.both).lower()}; fixed := fun q => head anchor_weights (q / {outs}) (q mod {outs}) / IZR {2**ka} |}}.
+Definition weights (table : list (list Z * list Z)) : vec := fun q =>
   if Nat.ltb q (units P * inputs P) then entry table (q / inputs P) (q mod inputs P) / IZR {2**kw}
-  else head table (q - units P * inputs P) / IZR {2**ka}.
+  else head table ((q - units P * inputs P) / outputs P) ((q - units P * inputs P) mod outputs P) / IZR {2**ka}.
 
 (* what only the proof reads *)
-Definition factors_of_matrices : list (list Z * (list Z * list Z)) := [{factors}]%Z.
+Definition factors_of_gram : list (list (list Z * list Z)) := [{factors}]%Z.
+Definition factor_of_inputs : list (list Z) := [{"; ".join(triangles[2])}]%Z.
 Definition c : certificate := {{|
   {(";" + chr(10) + "  ").join(fields)} |}}.
 Module F := {floats}.
 Module W := Following F.
 
 Theorem certificate_holds : trains P {real(c["eta"])} (weights {begin_name}) (weights anchor_weights)
-  {subject.steps} (1 - {real(c["rate"])}) {real(found.radii[-1])} {subject.claims["steps"]}%Z {real(c["epsilon"])}.
+  {subject.steps} (1 - {real(c["rate"])}) {real(found.radii[-1])} {subject.claims["steps"]}%Z {real(c["epsilon"])} {real(found.least)}.
 Proof. {proof} Qed.
 Print Assumptions certificate_holds.
 """

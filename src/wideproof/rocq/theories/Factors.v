@@ -1,26 +1,26 @@
-(* Bounds of a quadratic form from any factor L: Q - s I is L L^T up to eps in every entry. L is not trusted. *)
+(* Bounds of a quadratic form from any factor L: Q less a diagonal is L L^T up to eps in every entry. L is not trusted. *)
 From Coq Require Import Reals Lra Lia.
 From Coquelicot Require Import Coquelicot.
 From Wideproof Require Import Statement theories.Vectors.
 Open Scope R_scope.
 
-Lemma form_lower n (Q : mat) s2 eps (Lf : mat) : 0 <= eps ->
-  (forall i k, (i < n)%nat -> (k < n)%nat -> Rabs (Q i k - (if Nat.eqb i k then s2 else 0) - sum n (fun l => Lf i l * Lf k l)) <= eps) ->
-  forall v, (s2 - INR n * eps) * ip n v v <= sum n (fun i => v i * sum n (fun k => Q i k * v k)).
+Lemma form_lower n (Q : mat) (s2 : vec) eps (Lf : mat) : 0 <= eps ->
+  (forall i k, (i < n)%nat -> (k < n)%nat -> Rabs (Q i k - (if Nat.eqb i k then s2 i else 0) - sum n (fun l => Lf i l * Lf k l)) <= eps) ->
+  forall v, sum n (fun i => s2 i * (v i * v i)) - INR n * eps * ip n v v <= sum n (fun i => v i * sum n (fun k => Q i k * v k)).
 Proof.
   intros He HE v.
-  set (E := fun i k => Q i k - (if Nat.eqb i k then s2 else 0) - sum n (fun l => Lf i l * Lf k l)) in *.
-  assert (I : forall k, sum n (fun i => (if Nat.eqb k i then s2 else 0) * v i) = if Nat.ltb k n then s2 * v k else 0).
+  set (E := fun i k => Q i k - (if Nat.eqb i k then s2 i else 0) - sum n (fun l => Lf i l * Lf k l)) in *.
+  assert (I : forall k, sum n (fun i => (if Nat.eqb k i then s2 k else 0) * v i) = if Nat.ltb k n then s2 k * v k else 0).
   { clear. intros k. induction n as [|q IH]; simpl sum; auto. rewrite IH.
     destruct (Nat.ltb_spec k q); destruct (Nat.ltb_spec k (S q)); destruct (Nat.eqb_spec k q); try lia; subst; lra. }
   assert (D : sum n (fun i => v i * sum n (fun k => Q i k * v k)) =
-     s2 * ip n v v + sum n (fun l => mtv n Lf v l * mtv n Lf v l) + sum n (fun i => v i * sum n (fun k => E i k * v k))).
-  { transitivity (sum n (fun i => s2 * (v i * v i) + v i * sum n (fun k => sum n (fun l => Lf i l * Lf k l) * v k) + v i * sum n (fun k => E i k * v k))).
+     sum n (fun i => s2 i * (v i * v i)) + sum n (fun l => mtv n Lf v l * mtv n Lf v l) + sum n (fun i => v i * sum n (fun k => E i k * v k))).
+  { transitivity (sum n (fun i => s2 i * (v i * v i) + v i * sum n (fun k => sum n (fun l => Lf i l * Lf k l) * v k) + v i * sum n (fun k => E i k * v k))).
     - apply sum_ext. intros i Hi.
-      rewrite (sum_ext n (fun k => Q i k * v k) (fun k => (if Nat.eqb i k then s2 else 0) * v k + sum n (fun l => Lf i l * Lf k l) * v k + E i k * v k)).
+      rewrite (sum_ext n (fun k => Q i k * v k) (fun k => (if Nat.eqb i k then s2 i else 0) * v k + sum n (fun l => Lf i l * Lf k l) * v k + E i k * v k)).
       + rewrite !sum_plus, I. destruct (Nat.ltb_spec i n); [|lia]. ring.
       + intros k Hk. unfold E. ring.
-    - rewrite !sum_plus, sum_scal. unfold ip. f_equal. f_equal.
+    - rewrite !sum_plus. f_equal. f_equal.
       rewrite (sum_ext n _ (fun i => sum n (fun l => sum n (fun k => v i * Lf i l * (Lf k l * v k))))).
       + rewrite sum_exch. apply sum_ext. intros l Hl. unfold mtv.
         rewrite (sum_ext n _ (fun i => sum n (fun k => Lf k l * v k) * (Lf i l * v i))).
@@ -58,9 +58,10 @@ Proof.
   rewrite (sum_ext n (fun k => - Q i k * v k) (fun k => -1 * (Q i k * v k))) by (intros; ring). rewrite sum_scal. ring.
 Qed.
 
-Lemma form_upper n (Q : mat) s2 eps (Lf : mat) : 0 <= eps ->
-  (forall i k, (i < n)%nat -> (k < n)%nat -> Rabs (- Q i k - (if Nat.eqb i k then - s2 else 0) - sum n (fun l => Lf i l * Lf k l)) <= eps) ->
-  forall v, sum n (fun i => v i * sum n (fun k => Q i k * v k)) <= (s2 + INR n * eps) * ip n v v.
+Lemma form_upper n (Q : mat) (s2 : vec) eps (Lf : mat) : 0 <= eps ->
+  (forall i k, (i < n)%nat -> (k < n)%nat -> Rabs (- Q i k - (if Nat.eqb i k then - s2 i else 0) - sum n (fun l => Lf i l * Lf k l)) <= eps) ->
+  forall v, sum n (fun i => v i * sum n (fun k => Q i k * v k)) <= sum n (fun i => s2 i * (v i * v i)) + INR n * eps * ip n v v.
 Proof.
-  intros He HE v. pose proof (form_lower n (fun i k => - Q i k) (- s2) eps Lf He HE v) as H. cbv beta in H. rewrite form_neg in H. lra.
+  intros He HE v. pose proof (form_lower n (fun i k => - Q i k) (fun i => - s2 i) eps Lf He HE v) as H. cbv beta in H. rewrite form_neg in H.
+  rewrite (sum_ext n (fun i => - s2 i * (v i * v i)) (fun i => -1 * (s2 i * (v i * v i)))), sum_scal in H by (intros; ring). lra.
 Qed.

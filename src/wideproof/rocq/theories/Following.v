@@ -64,196 +64,233 @@ Qed.
 
 Variable c : certificate.
 Let P := problem_of c.
-Let n := length (data c). Let m := length (cells c). Let d := width_of_inputs c.
+Let m := length (cells c). Let d := width_of_inputs c. Let k := width_of_outputs c. Let ng := length (firsts c).
 Let dsg := slope (activation_of c).
+Let F := K.residual_of c.
+Let J := K.jacobian_of c.
 
 Definition numbers (dn : positive) (l : list Z) : list I.type := map (fun k => K.ratio prec k dn) l.
-Lemma cnumbers dn l k : length l = k -> vector k (numbers dn l) (fun i => over (nth i l 0%Z) dn).
+Lemma cnumbers dn l q : length l = q -> vector q (numbers dn l) (fun i => over (nth i l 0%Z) dn).
 Proof.
   intros Hl. unfold numbers. split; [rewrite map_length; auto|]. intros i Hi. rewrite (nth_map _ _ _ 0%Z) by lia. apply K.cratio.
 Qed.
 
-Definition step (eta sc : I.type) (X XT : list (list I.type)) (Y : list I.type) (w : list I.type * list (list I.type)) : list I.type * list (list I.type) :=
+Definition step (eta sc : I.type) (X XT : list (list I.type)) (NY : list (I.type * list I.type)) (w : list (list I.type) * list (list I.type)) : list (list I.type) * list (list I.type) :=
   let (A, W) := w in
   let g := K.both prec (activation_of c) in
   let VS := map (fun x => map (fun u => g (idot zero u x)) W) X in
   let FM := map (map (fun p => I.mul prec sc (fst p))) VS in
   let ST := transpose m (map (map (fun p => I.mul prec sc (snd p))) VS) in
-  let R := zip (fun f y => I.sub prec (idot zero A f) y) FM Y in
-  let A' := if trained_read_out c then zip (fun a f => I.sub prec a (I.mul prec eta (idot zero f R))) A (transpose m FM) else A in
-  let W' := zip (fun u q => let g := zip (fun s r => I.mul prec (I.mul prec (fst q) s) r) (snd q) R in
+  let AT := transpose k A in
+  let R := zip (fun f ny => zip (fun a y => I.sub prec (I.mul prec (fst ny) (idot zero a f)) y) AT (snd ny)) FM NY in
+  let RT := transpose k R in
+  let A' := if trained_read_out c then zip (fun a f => zip (fun v r => I.sub prec v (I.mul prec eta (idot zero f r))) a RT) A (transpose m FM) else A in
+  let W' := zip (fun u q => let g := zip (fun s r => I.mul prec s (idot zero (fst q) r)) (snd q) R in
                             zip (fun v x => I.sub prec v (I.mul prec eta (idot zero g x))) u XT) W (zip pair A ST) in
   (A', W').
 
 (* the weights of a vector, and their enclosure *)
-Definition state (w : list I.type * list (list I.type)) (th : vec) : Prop :=
-  vector m (fst w) (fun j => th (m * d + j)%nat) /\ matrix m d (snd w) (fun j l => th (j * d + l)%nat) /\
-  forall j, (j < m)%nat -> read_out P th j = th (m * d + j)%nat.
+Definition state (w : list (list I.type) * list (list I.type)) (th : vec) : Prop :=
+  matrix m k (fst w) (fun j o => th (m * d + (j * k + o))%nat) /\ matrix m d (snd w) (fun j l => th (j * d + l)%nat) /\
+  forall j o, (j < m)%nat -> (o < k)%nat -> read_out P th o j = th (m * d + (j * k + o))%nat.
+
+Hypothesis Counts : forall g, (g < ng)%nat -> (0 < count_of c g)%Z.
+Let x (g : nat) : vec := input P (first_of c g).
+Let sums (g o : nat) : R := over (target_of c g o) (over_y c).
+(* the residual of a group times its count *)
+Definition raw (th : vec) (g o : nat) : R := counts_of c g * network P th (first_of c g) o - over (target_of c g o) (over_y c).
+Definition feature (th : vec) (g j : nat) : R := scale P * activation P (hidden P th (first_of c g) j).
+Lemma gradient_raw th q : grad (ng * k) F J th q =
+  sum ng (fun g => sum k (fun o => shaped P (first_of c) (slopes P dsg (first_of c) th) (free P (features P (first_of c) th)) (g * k + o)%nat q * raw th g o)).
+Proof.
+  unfold grad, mtv. rewrite sum_blocks. apply sum_ext. intros g Hg. apply sum_ext. intros o Ho.
+  unfold J, F, K.jacobian_of, K.residual_of, jac, weighed, residual. change (outputs (problem_of c)) with k. destruct (idx k g o Ho) as [-> ->].
+  pose proof (Counts g Hg) as C. apply IZR_lt in C. fold (counts_of c g) in C.
+  assert (E : root (counts_of c) g * root (counts_of c) g = counts_of c g) by (apply sqrt_sqrt; lra).
+  unfold raw. replace (over (target_of c g o) (over_y c)) with (counts_of c g * mean_of c g o) by (unfold mean_of; field; lra).
+  fold P dsg. rewrite <- Rmult_minus_distr_l, <- E. ring.
+Qed.
 
 (* lengths are compared up to conversion: the types of intervals have two names *)
 Ltac len := first [lia | eapply Nat.lt_le_trans; [eassumption|apply Nat.eq_le_incl; symmetry; eassumption]].
-Lemma cstep eta sc X Y e w th : cont eta e -> cont sc (scale P) -> matrix n d X (input P) -> vector n Y (target P) -> state w th ->
-  state (step eta sc X (transpose d X) Y w) (vsub th (vsc e (grad n (residual P) (jac P dsg) th))).
+Lemma cstep eta sc X NY e w th : cont eta e -> cont sc (scale P) -> matrix ng d X x ->
+  (length NY = ng /\ forall g, (g < ng)%nat -> cont (fst (nth g NY (zero, []))) (counts_of c g) /\ vector k (snd (nth g NY (zero, []))) (sums g)) ->
+  state w th -> state (step eta sc X (transpose d X) NY w) (vsub th (vsc e (grad (ng * k) F J th))).
 Proof.
-  intros He Hs HX HY. destruct w as [A W]. intros [HA [HW HR]]. simpl fst in HA. simpl snd in HW.
-  pose proof (ctranspose d X n _ HX) as HXT.
-  assert (B : forall i j, (i < n)%nat -> (j < m)%nat -> cont (idot zero (nth j W []) (nth i X [])) (hidden P th i j)).
-  { intros i j Hi Hj. apply cdot; [apply HW; auto|apply HX; auto]. }
+  intros He Hs HX [LN HN]. destruct w as [A W]. intros [HA [HW HR]]. simpl fst in HA. simpl snd in HW.
+  pose proof (ctranspose d X ng _ HX) as HXT. pose proof (ctranspose k A m _ HA) as HAT.
+  assert (B : forall g j, (g < ng)%nat -> (j < m)%nat -> cont (idot zero (nth j W []) (nth g X [])) (hidden P th (first_of c g) j)).
+  { intros g j Hg Hj. apply cdot; [apply HW; auto|apply HX; auto]. }
   unfold step. set (VS := map _ X).
-  assert (V : forall g i j, (i < n)%nat -> (j < m)%nat -> nth j (nth i (map (map g) VS) []) zero = g (K.both prec (activation_of c) (idot zero (nth j W []) (nth i X [])))).
-  { intros g i j Hi Hj. destruct HX as [LX _]. destruct HW as [LW _]. unfold VS. rewrite map_map.
+  assert (V : forall f g j, (g < ng)%nat -> (j < m)%nat -> nth j (nth g (map (map f) VS) []) zero = f (K.both prec (activation_of c) (idot zero (nth j W []) (nth g X [])))).
+  { intros f g j Hg Hj. destruct HX as [LX _]. destruct HW as [LW _]. unfold VS. rewrite map_map.
     rewrite (nth_map _ _ _ []) by len. rewrite map_map, (nth_map _ _ _ []) by len. reflexivity. }
-  assert (VL : forall g, length (map (map g) VS) = n /\ forall i, (i < n)%nat -> length (nth i (map (map g) VS) (@nil I.type)) = m).
-  { intros g. destruct HX as [LX _]. destruct HW as [LW _]. split; [unfold VS; rewrite !map_length; auto|].
-    intros i Hi. unfold VS. rewrite map_map, (nth_map _ _ _ []), !map_length by len. auto. }
+  assert (VL : forall f, length (map (map f) VS) = ng /\ forall g, (g < ng)%nat -> length (nth g (map (map f) VS) (@nil I.type)) = m).
+  { intros f. destruct HX as [LX _]. destruct HW as [LW _]. split; [unfold VS; rewrite !map_length; auto|].
+    intros g Hg. unfold VS. rewrite map_map, (nth_map _ _ _ []), !map_length by len. auto. }
   set (FM := map (map (fun p => I.mul prec sc (fst p))) VS).
   set (SM := map (map (fun p => I.mul prec sc (snd p))) VS).
-  assert (HF : matrix n m FM (features P th)).
-  { split; [apply VL|]. intros i Hi. split; [apply VL; auto|]. intros j Hj. unfold FM. rewrite V by auto.
+  assert (HF : matrix ng m FM (feature th)).
+  { split; [apply VL|]. intros g Hg. split; [apply VL; auto|]. intros j Hj. unfold FM. rewrite V by auto.
     apply K.cmul; auto. apply K.cboth. apply B; auto. }
-  assert (HS : matrix n m SM (fun i j => scale P * dsg (hidden P th i j))).
-  { split; [apply VL|]. intros i Hi. split; [apply VL; auto|]. intros j Hj. unfold SM. rewrite V by auto.
+  assert (HS : matrix ng m SM (fun g j => scale P * dsg (hidden P th (first_of c g) j))).
+  { split; [apply VL|]. intros g Hg. split; [apply VL; auto|]. intros j Hj. unfold SM. rewrite V by auto.
     apply K.cmul; auto. apply K.cboth. apply B; auto. }
-  pose proof (ctranspose m FM n _ HF) as HFT. pose proof (ctranspose m SM n _ HS) as HST.
-  set (Rs := zip (fun f y => I.sub prec (idot zero A f) y) FM Y).
-  assert (HRs : vector n Rs (residual P th)).
-  { destruct HF as [LF HF]. destruct HY as [LY HY]. split; [apply zip_length; auto|]. intros i Hi. unfold Rs.
-    rewrite (zip_nth _ FM Y i [] zero); [|exact (eq_ind_r (fun q => (i < q)%nat) Hi LF)|exact (eq_ind_r (fun q => (i < q)%nat) Hi LY)]. apply K.csub; [|apply HY; auto].
-    change (cont (idot zero A (nth i FM [])) (sum m (fun j => read_out P th j * features P th i j))).
-    rewrite (sum_ext m _ (fun j => th (m * d + j)%nat * features P th i j)) by (intros j Hj; rewrite HR by auto; reflexivity).
-    apply cdot; auto. }
-  assert (GH : forall j l, (j < m)%nat -> (l < d)%nat -> grad n (residual P) (jac P dsg) th (j * d + l)%nat =
-    sum n (fun i => th (m * d + j)%nat * (scale P * dsg (hidden P th i j)) * residual P th i * input P i l)).
-  { intros j l Hj Hl. unfold grad, mtv. apply sum_ext. intros i Hi. unfold jac.
-    rewrite (shaped_hidden P _ _ i j l Hj Hl). unfold slopes. rewrite HR by auto. ring. }
-  assert (GO : forall j, (j < m)%nat -> grad n (residual P) (jac P dsg) th (m * d + j)%nat =
-    sum n (fun i => free P (features P th) i j * residual P th i)).
-  { intros j Hj. unfold grad, mtv. apply sum_ext. intros i Hi. unfold jac. rewrite (shaped_out P _ _ i j). reflexivity. }
-  assert (Still : forall j, (j < m)%nat -> trained_read_out c = false ->
-    vsub th (vsc e (grad n (residual P) (jac P dsg) th)) (m * d + j)%nat = th (m * d + j)%nat).
-  { intros j Hj Ht. unfold vsub, vsc. rewrite GO by auto. rewrite (sum_ext n _ (fun _ => 0)), sum_0; [ring|].
-    intros i Hi. unfold free. change (read_out_trained P) with (trained_read_out c). rewrite Ht. ring. }
-  assert (W1 : matrix m d (zip (fun u q => let g := zip (fun s r => I.mul prec (I.mul prec (fst q) s) r) (snd q) Rs in
+  pose proof (ctranspose m FM ng _ HF) as HFT. pose proof (ctranspose m SM ng _ HS) as HST.
+  set (Rs := zip (fun f ny => zip (fun a y => I.sub prec (I.mul prec (fst ny) (idot zero a f)) y) (transpose k A) (snd ny)) FM NY).
+  assert (HRs : matrix ng k Rs (raw th)).
+  { destruct HF as [LF HF]. split; [apply zip_length; auto|]. intros g Hg. unfold Rs.
+    rewrite (zip_nth _ FM NY g [] (zero, [])); [|exact (eq_ind_r (fun q => (g < q)%nat) Hg LF)|exact (eq_ind_r (fun q => (g < q)%nat) Hg LN)].
+    destruct (HN g Hg) as [N1 N2]. destruct HAT as [LAT HAT].
+    split; [apply zip_length; [exact LAT|apply N2]|]. intros o Ho.
+    rewrite (zip_nth _ (transpose k A) _ o [] zero); [|exact (eq_ind_r (fun q => (o < q)%nat) Ho LAT)|exact (eq_ind_r (fun q => (o < q)%nat) Ho (proj1 N2))].
+    unfold raw. apply K.csub; [|apply N2; auto]. apply K.cmul; [exact N1|].
+    change (cont (idot zero (nth o (transpose k A) []) (nth g FM [])) (sum m (fun j => read_out P th o j * feature th g j))).
+    rewrite (sum_ext m _ (fun j => th (m * d + (j * k + o))%nat * feature th g j)) by (intros j Hj; rewrite HR by auto; reflexivity).
+    apply (cdot _ _ m (fun j => th (m * d + (j * k + o))%nat) (feature th g)); auto. }
+  pose proof (ctranspose k Rs ng _ HRs) as HRT.
+  assert (GH : forall j l, (j < m)%nat -> (l < d)%nat -> grad (ng * k) F J th (j * d + l)%nat =
+    sum ng (fun g => (scale P * dsg (hidden P th (first_of c g) j)) * sum k (fun o => th (m * d + (j * k + o))%nat * raw th g o) * x g l)).
+  { intros j l Hj Hl. rewrite gradient_raw. apply sum_ext. intros g Hg.
+    rewrite (Rmult_comm (_ * _) (x g l)), <- Rmult_assoc, <- sum_scal. apply sum_ext. intros o Ho.
+    rewrite (shaped_hidden P ng (first_of c) _ _ (g * k + o) j l Hj Hl). unfold slopes. change (outputs P) with k. destruct (idx k g o Ho) as [-> ->]. rewrite HR by auto. fold (x g). ring. }
+  assert (GO : forall j o, (j < m)%nat -> (o < k)%nat -> grad (ng * k) F J th (m * d + (j * k + o))%nat =
+    sum ng (fun g => (if trained_read_out c then feature th g j else 0) * raw th g o)).
+  { intros j o Hj Ho. rewrite gradient_raw. apply sum_ext. intros g Hg.
+    rewrite <- (sum_pick k o (fun o' => (if trained_read_out c then feature th g j else 0) * raw th g o')) by auto. apply sum_ext. intros o' Ho'.
+    rewrite (shaped_out P ng (first_of c) _ _ (g * k + o') j o Ho). unfold free, features. change (outputs P) with k. change (read_out_trained P) with (trained_read_out c).
+    destruct (idx k g o' Ho') as [-> ->]. rewrite (Nat.eqb_sym o' o). destruct (Nat.eqb o o'); [reflexivity|ring]. }
+  assert (Still : forall j o, (j < m)%nat -> (o < k)%nat -> trained_read_out c = false ->
+    vsub th (vsc e (grad (ng * k) F J th)) (m * d + (j * k + o))%nat = th (m * d + (j * k + o))%nat).
+  { intros j o Hj Ho Ht. unfold vsub, vsc. rewrite GO, Ht by auto. rewrite (sum_ext ng _ (fun _ => 0)), sum_0 by (intros; ring). ring. }
+  assert (W1 : matrix m d (zip (fun u q => let g := zip (fun s r => I.mul prec s (idot zero (fst q) r)) (snd q) Rs in
       zip (fun v x => I.sub prec v (I.mul prec eta (idot zero g x))) u (transpose d X)) W (zip pair A (transpose m SM)))
-      (fun j l => vsub th (vsc e (grad n (residual P) (jac P dsg) th)) (j * d + l)%nat)).
+      (fun j l => vsub th (vsc e (grad (ng * k) F J th)) (j * d + l)%nat)).
   { destruct HW as [LW HW]. destruct HA as [LA HA]. destruct HST as [LS HST].
     assert (LP : length (zip pair A (transpose m SM)) = m) by (apply zip_length; auto).
-    split; [apply zip_length; auto|]. intros j Hj. rewrite (zip_nth _ W _ j [] (zero, [])) by len.
-    rewrite (zip_nth pair A _ j zero []) by len. cbv zeta. simpl fst. simpl snd.
-    set (g := zip (fun s r => I.mul prec (I.mul prec (nth j A zero) s) r) (nth j (transpose m SM) []) Rs).
-    assert (Hg : vector n g (fun i => th (m * d + j)%nat * (scale P * dsg (hidden P th i j)) * residual P th i)).
-    { apply (czip _ _ _ n _ _ _ (HST j Hj) HRs). intros a b i Hi Ha Hb. apply K.cmul; auto. apply K.cmul; auto. }
+    split; [apply zip_length; auto|]. intros j Hj. rewrite (zip_nth _ W _ j [] ([], [])) by len.
+    rewrite (zip_nth pair A _ j [] []) by len. cbv zeta. simpl fst. simpl snd.
+    set (gv := zip (fun s r => I.mul prec s (idot zero (nth j A []) r)) (nth j (transpose m SM) []) Rs).
+    assert (Hg : vector ng gv (fun g => scale P * dsg (hidden P th (first_of c g) j) * sum k (fun o => th (m * d + (j * k + o))%nat * raw th g o))).
+    { destruct HRs as [LR HRs]. destruct (HST j Hj) as [LS1 HS1]. split; [apply zip_length; auto|]. intros g Hg. unfold gv.
+      rewrite (zip_nth _ (nth j (transpose m SM) []) Rs g zero []); [|exact (eq_ind_r (fun q => (g < q)%nat) Hg LS1)|exact (eq_ind_r (fun q => (g < q)%nat) Hg LR)].
+      apply K.cmul; [apply HS1; auto|]. apply (cdot _ _ k (fun o => th (m * d + (j * k + o))%nat) (raw th g)); auto. }
     destruct HXT as [LXT HXT].
     split; [apply zip_length; [apply HW; auto|auto]|]. intros l Hl.
     rewrite (zip_nth _ (nth j W []) _ l zero []); [|destruct (HW j Hj) as [-> _]; auto|len].
     unfold vsub, vsc. rewrite GH by auto. apply K.csub; [apply (HW j Hj); auto|]. apply K.cmul; auto. apply cdot; auto. }
   destruct (trained_read_out c) eqn:Tr.
   - split; [|split; [exact W1|]].
-    + simpl fst. destruct HA as [LA HA]. destruct HFT as [LF HFT]. split; [apply zip_length; auto|]. intros j Hj.
-      rewrite (zip_nth _ A _ j zero []) by len. unfold vsub, vsc. rewrite GO by auto.
-      apply K.csub; [apply HA; auto|]. apply K.cmul; auto.
-      rewrite (sum_ext n _ (fun i => features P th i j * residual P th i)).
-      * apply cdot; auto.
-      * intros i Hi. unfold free. change (read_out_trained P) with (trained_read_out c). rewrite Tr. reflexivity.
-    + intros j Hj. unfold read_out. change (read_out_trained P) with (trained_read_out c). rewrite Tr. reflexivity.
+    + simpl fst. destruct HA as [LA HA]. destruct HFT as [LF HFT]. destruct HRT as [LRT HRT]. split; [apply zip_length; auto|]. intros j Hj.
+      rewrite (zip_nth _ A _ j [] []) by len. destruct (HA j Hj) as [LA1 HA1]. split; [apply zip_length; auto|]. intros o Ho.
+      rewrite (zip_nth _ (nth j A []) _ o zero []); [|exact (eq_ind_r (fun q => (o < q)%nat) Ho LA1)|exact (eq_ind_r (fun q => (o < q)%nat) Ho LRT)].
+      unfold vsub, vsc. rewrite GO by auto. apply K.csub; [apply HA1; auto|]. apply K.cmul; auto.
+      apply (cdot _ _ ng (fun g => feature th g j) (fun g => raw th g o)); auto.
+    + intros j o Hj Ho. unfold read_out. change (read_out_trained P) with (trained_read_out c). rewrite Tr. reflexivity.
   - split; [|split; [exact W1|]].
-    + simpl fst. destruct HA as [LA HA]. split; auto. intros j Hj. rewrite Still by auto. apply HA; auto.
-    + intros j Hj. rewrite Still by auto. rewrite <- HR by auto. unfold read_out.
+    + simpl fst. destruct HA as [LA HA]. split; auto. intros j Hj. destruct (HA j Hj) as [LA1 HA1]. split; auto. intros o Ho. rewrite Still by auto. apply HA1; auto.
+    + intros j o Hj Ho. rewrite Still by auto. rewrite <- HR by auto. unfold read_out.
       change (read_out_trained P) with (trained_read_out c). rewrite Tr. reflexivity.
 Qed.
 
-Fixpoint steps (k : nat) (f : list I.type * list (list I.type) -> list I.type * list (list I.type)) (w : list I.type * list (list I.type)) :=
-  match k with O => w | S k => steps k f (f w) end.
-Definition enclosed (cs : list (Z * list Z)) : list I.type * list (list I.type) :=
-  (numbers (over_a c) (map fst cs), map (fun u => numbers (over_w c) (snd u)) cs).
-(* after k steps: the square of the distance from the anchor *)
-Definition far (cs : list (Z * list Z)) (k : nat) : I.type :=
-  let X := map (fun r => numbers (over_x c) (snd r)) (data c) in
-  let Y := numbers (over_y c) (map fst (data c)) in
+Fixpoint steps (q : nat) (f : list (list I.type) * list (list I.type) -> list (list I.type) * list (list I.type)) (w : list (list I.type) * list (list I.type)) :=
+  match q with O => w | S q => steps q f (f w) end.
+Definition enclosed (cs : list (list Z * list Z)) : list (list I.type) * list (list I.type) :=
+  (map (fun u => numbers (over_a c) (fst u)) cs, map (fun u => numbers (over_w c) (snd u)) cs).
+Definition distances (A B : list (list I.type)) : list I.type := zip (fun u v => let e := zip (I.sub prec) u v in idot zero e e) A B.
+(* after so many steps: the square of the distance from the anchor *)
+Definition far (cs : list (list Z * list Z)) (q : nat) : I.type :=
+  let X := map (fun f => numbers (over_x c) (snd (nth f (data c) row0))) (firsts c) in
+  let NY := map (fun g => (I.fromZ prec (count_of c g), map (fun o => K.ratio prec (target_of c g o) (over_y c)) (seq 0 k))) (seq 0 ng) in
   let XT := transpose d X in
   let eta := K.irational prec (c_eta c) in let sc := K.irational prec (scale_of c) in
-  let w := steps k (step eta sc X XT Y) (enclosed cs) in
+  let w := steps q (step eta sc X XT NY) (enclosed cs) in
   let w0 := enclosed (cells c) in
-  let da := zip (I.sub prec) (fst w) (fst w0) in
-  let dw := zip (fun u v => let e := zip (I.sub prec) u v in idot zero e e) (snd w) (snd w0) in
-  fold_right (I.add prec) (idot zero da da) dw.
-Definition same_heads (cs : list (Z * list Z)) : bool := forallb (fun p => Z.eqb (fst p) (snd p)) (combine (map fst cs) (map fst (cells c))).
-Definition follow (cs : list (Z * list Z)) (k : nat) : bool :=
-  Nat.eqb (length cs) m && forallb (fun u => Nat.eqb (length (snd u)) d) cs && forallb (fun u => Nat.eqb (length (snd u)) d) (cells c)
-  && forallb (fun r => Nat.eqb (length (snd r)) d) (data c) && (trained_read_out c || same_heads cs)
+  fold_right (I.add prec) (fold_right (I.add prec) zero (distances (fst w) (fst w0))) (distances (snd w) (snd w0)).
+Definition same_heads (cs : list (list Z * list Z)) : bool := forallb (fun p => K.same (fst (fst p)) (fst (snd p))) (combine cs (cells c)).
+Definition long (l : list (list Z * list Z)) : bool := forallb (fun u => Nat.eqb (length (snd u)) d && Nat.eqb (length (fst u)) k) l.
+Definition follow (cs : list (list Z * list Z)) (q : nat) : bool :=
+  Nat.eqb (length cs) m && long cs && long (cells c) && long (data c)
+  && forallb (fun f => Nat.ltb f (length (data c))) (firsts c) && forallb (fun g => Z.ltb 0 (count_of c g)) (seq 0 ng)
+  && (trained_read_out c || same_heads cs)
   && K.le 0 (c_distance c)
-  && K.nonneg (I.sub prec (K.irational prec (c_distance c * c_distance c)) (far cs k)).
+  && K.nonneg (I.sub prec (K.irational prec (c_distance c * c_distance c)) (far cs q)).
 
-Lemma enclosed_ok cs : length cs = m -> (forall j, (j < m)%nat -> length (snd (nth j cs row0)) = d) ->
-  vector m (fst (enclosed cs)) (fun j => weights_of c cs (m * d + j)%nat) /\ matrix m d (snd (enclosed cs)) (fun j l => weights_of c cs (j * d + l)%nat).
+Lemma long_ok l i : long l = true -> (i < length l)%nat -> length (snd (nth i l row0)) = d /\ length (fst (nth i l row0)) = k.
+Proof. intros H Hi. pose proof (forallb_nth _ _ i row0 H Hi) as Q. cbv beta in Q. rewrite andb_true_iff, !Nat.eqb_eq in Q. exact Q. Qed.
+Lemma enclosed_ok cs : length cs = m -> long cs = true ->
+  matrix m k (fst (enclosed cs)) (fun j o => weights_of c cs (m * d + (j * k + o))%nat) /\ matrix m d (snd (enclosed cs)) (fun j l => weights_of c cs (j * d + l)%nat).
 Proof.
-  intros Hl Hd. split.
-  - simpl. destruct (cnumbers (over_a c) (map fst cs) m) as [L H]; [rewrite map_length; auto|]. split; auto. intros j Hj.
-    specialize (H j Hj). unfold weights_of. fold d. rewrite <- Hl, pack_out. rewrite (nth_map fst cs j row0) in H by len. exact H.
-  - simpl. split; [rewrite map_length; auto|]. intros j Hj. rewrite (nth_map _ _ _ row0) by len.
-    destruct (cnumbers (over_w c) (snd (nth j cs row0)) d (Hd j Hj)) as [L H]. split; auto. intros l Hl'.
-    unfold weights_of. fold d. rewrite pack_hidden by (auto; lia). apply H; auto.
+  intros Hl Hd. split; (split; [simpl; rewrite map_length; auto|]); intros j Hj; simpl; rewrite (nth_map _ _ _ row0) by len;
+    destruct (long_ok cs j Hd ltac:(lia)) as [D1 D2].
+  - destruct (cnumbers (over_a c) (fst (nth j cs row0)) k D2) as [L H]. split; auto. intros o Ho.
+    unfold weights_of. fold d k. rewrite <- Hl, pack_out by auto. apply H; auto.
+  - destruct (cnumbers (over_w c) (snd (nth j cs row0)) d D1) as [L H]. split; auto. intros l Hl'.
+    unfold weights_of. fold d k. rewrite pack_hidden by (auto; lia). apply H; auto.
 Qed.
-Lemma csum l : forall acc x f k, length l = k -> cont acc x -> (forall i, (i < k)%nat -> cont (nth i l zero) (f i)) -> cont (fold_right (I.add prec) acc l) (sum k f + x).
+Lemma csum l : forall acc y f q, length l = q -> cont acc y -> (forall i, (i < q)%nat -> cont (nth i l zero) (f i)) -> cont (fold_right (I.add prec) acc l) (sum q f + y).
 Proof.
-  induction l as [|a l IH]; intros acc x f k Hk Ha H; simpl in Hk; subst k; [simpl; rewrite Rplus_0_l; auto|].
+  induction l as [|a l IH]; intros acc y f q Hk Ha H; simpl in Hk; subst q; [simpl; rewrite Rplus_0_l; auto|].
   rewrite sum_first, Rplus_assoc. simpl fold_right. apply K.cadd; [apply (H O); simpl; lia|].
   apply IH; auto. intros i Hi. apply (H (S i)). simpl; lia.
 Qed.
-
-Theorem follow_sound cs k : follow cs k = true ->
-  norm (size P) (vsub (gd (rows P) (residual P) (jac P dsg) (weights_of c cs) (Q2R (c_eta c)) k) (anchor c)) <= Q2R (c_distance c).
+Lemma cdistances q r A B f g : matrix q r A f -> matrix q r B g -> length (distances A B) = q /\
+  forall i, (i < q)%nat -> cont (nth i (distances A B) zero) (sum r (fun l => (f i l - g i l) * (f i l - g i l))).
 Proof.
-  unfold follow. rewrite !andb_true_iff. intros [[[[[[H1 H2] H3] H4] H5] H6] H7].
-  apply Nat.eqb_eq in H1.
-  assert (L2 : forall j, (j < m)%nat -> length (snd (nth j cs row0)) = d) by (intros j Hj; apply Nat.eqb_eq; apply (forallb_nth _ _ j row0 H2); lia).
-  assert (L3 : forall j, (j < m)%nat -> length (snd (nth j (cells c) row0)) = d) by (intros j Hj; apply Nat.eqb_eq; apply (forallb_nth _ _ j row0 H3); exact Hj).
-  assert (L4 : forall i, (i < n)%nat -> length (snd (nth i (data c) row0)) = d) by (intros i Hi; apply Nat.eqb_eq; apply (forallb_nth _ _ i row0 H4); exact Hi).
-  change (rows P) with n.
-  set (X := map (fun r => numbers (over_x c) (snd r)) (data c)). set (Y := numbers (over_y c) (map fst (data c))).
-  assert (HX : matrix n d X (input P)).
-  { split; [unfold X; rewrite map_length; auto|]. intros i Hi. unfold X. rewrite (nth_map _ _ _ row0) by exact Hi.
-    destruct (cnumbers (over_x c) (snd (nth i (data c) row0)) d (L4 i Hi)) as [L H]. split; auto. }
-  assert (HY : vector n Y (target P)).
-  { destruct (cnumbers (over_y c) (map fst (data c)) n) as [L H]; [rewrite map_length; auto|]. split; auto. intros i Hi.
-    specialize (H i Hi). rewrite (nth_map fst (data c) i row0) in H by exact Hi. exact H. }
-  pose proof (K.crational prec (c_eta c)) as He. pose proof (K.crational prec (scale_of c)) as Hs.
-  set (eta := K.irational prec (c_eta c)) in *. set (sc := K.irational prec (scale_of c)) in *.
-  destruct (enclosed_ok cs H1 L2) as [E1 E2]. destruct (enclosed_ok (cells c) eq_refl L3) as [E3 E4].
-  assert (S0 : state (enclosed cs) (weights_of c cs)).
-  { split; [exact E1|]. split; [exact E2|]. intros j Hj. unfold read_out. change (read_out_trained P) with (trained_read_out c).
-    destruct (trained_read_out c) eqn:Tr; [reflexivity|]. simpl in H5.
-    unfold weights_of. fold d. rewrite <- H1, pack_out. simpl. f_equal. symmetry.
-    unfold same_heads in H5. pose proof (forallb_nth _ _ j (fst row0, fst row0) H5) as Q.
-    rewrite combine_length, !map_length, H1 in Q. fold m in Q. rewrite Nat.min_id in Q. specialize (Q Hj).
-    rewrite combine_nth in Q by (rewrite !map_length; exact H1). simpl in Q. apply Z.eqb_eq in Q.
-    change 0%Z with (fst row0) in Q. rewrite !map_nth in Q. exact Q. }
-  assert (Run : forall k w th, state w th -> state (steps k (step eta sc X (transpose d X) Y) w) (gd n (residual P) (jac P dsg) th (Q2R (c_eta c)) k)).
-  { clear -He Hs HX HY. induction k; intros w th H; simpl; auto.
-    pose proof (IHk _ _ (cstep eta sc X Y _ w th He Hs HX HY H)) as Q.
-    assert (E : forall k th, gd n (residual P) (jac P dsg) (vsub th (vsc (Q2R (c_eta c)) (grad n (residual P) (jac P dsg) th))) (Q2R (c_eta c)) k
-       = vsub (gd n (residual P) (jac P dsg) th (Q2R (c_eta c)) k) (vsc (Q2R (c_eta c)) (grad n (residual P) (jac P dsg) (gd n (residual P) (jac P dsg) th (Q2R (c_eta c)) k)))).
-    { clear. induction k; intros th; simpl; auto. rewrite IHk. reflexivity. }
-    rewrite E in Q. exact Q. }
-  specialize (Run k _ _ S0). set (w := steps k _ _) in *. set (th := gd n _ _ _ _ k) in *. destruct Run as [R1 [R2 _]].
-  apply K.le_ok in H6. rewrite K.Q_0 in H6. apply norm_le; auto.
-  assert (FarC : cont (far cs k) (ip (size P) (vsub th (anchor c)) (vsub th (anchor c)))).
-  { unfold far. fold X Y eta sc. change (steps k (step eta sc X (transpose d X) Y) (enclosed cs)) with w.
-    unfold ip, size. change (units P * inputs P + units P)%nat with (m * d + m)%nat. rewrite sum_split, sum_blocks.
-    destruct R2 as [LW R2]. destruct E4 as [LW0 E4].
-    apply csum.
-    - apply zip_length; auto.
-    - apply (cdot _ _ m (fun j => vsub th (anchor c) (m * d + j)%nat) (fun j => vsub th (anchor c) (m * d + j)%nat));
-      apply (czip _ _ _ m _ _ _ R1 E3); intros a b i Hi Ha Hb; apply K.csub; auto.
-    - intros j Hj. rewrite (zip_nth _ (snd w) _ j [] []) by len. cbv zeta.
-      apply (cdot _ _ d (fun l => vsub th (anchor c) (j * d + l)%nat) (fun l => vsub th (anchor c) (j * d + l)%nat));
-      apply (czip _ _ _ d _ _ _ (R2 j Hj) (E4 j Hj)); intros a b i Hi Ha Hb; apply K.csub; auto. }
-  eapply K.nonneg_ok in H7; [|apply K.csub; [apply K.crational|exact FarC]]. rewrite Q2R_mult in H7. lra.
+  intros [LA HA] [LB HB]. split; [apply zip_length; auto|]. intros i Hi. unfold distances. rewrite (zip_nth _ A B i [] []) by len. cbv zeta.
+  apply (cdot _ _ r (fun l => f i l - g i l) (fun l => f i l - g i l)); apply (czip _ _ _ r _ _ _ (HA i Hi) (HB i Hi)); intros a b l Hl Ha Hb; apply K.csub; auto.
 Qed.
 End Following.
 
+Theorem follow_sound prec c cs q : follow prec c cs q = true -> let P := problem_of c in
+  norm (size P) (vsub (gd (K.cases_of c) (K.residual_of c) (K.jacobian_of c) (weights_of c cs) (Q2R (c_eta c)) q) (anchor c)) <= Q2R (c_distance c).
+Proof.
+  set (m := length (cells c)). set (d := width_of_inputs c). set (k := width_of_outputs c). set (ng := length (firsts c)).
+  unfold follow. rewrite !andb_true_iff. cbv zeta. intros [[[[[[[[H1 H2] H3] H4] H5] H6] H7] H8] H9]. set (P := problem_of c).
+  apply Nat.eqb_eq in H1. fold m in H1.
+  assert (Counts : forall g, (g < ng)%nat -> (0 < count_of c g)%Z).
+  { intros g Hg. apply Z.ltb_lt. pose proof (forallb_nth _ _ g O H6 ltac:(rewrite seq_length; exact Hg)) as Q. cbv beta in Q. rewrite seq_nth in Q by exact Hg. exact Q. }
+  change (K.cases_of c) with (ng * k)%nat. set (F := K.residual_of c). set (J := K.jacobian_of c).
+  set (X := map (fun f => numbers prec (over_x c) (snd (nth f (data c) row0))) (firsts c)).
+  set (NY := map (fun g => (I.fromZ prec (count_of c g), map (fun o => K.ratio prec (target_of c g o) (over_y c)) (seq 0 k))) (seq 0 ng)).
+  assert (HX : matrix prec ng d X (fun g => input P (first_of c g))).
+  { split; [unfold X; rewrite map_length; auto|]. intros g Hg. unfold X. rewrite (nth_map _ _ _ O) by exact Hg. fold (first_of c g).
+    assert (Hf : (first_of c g < length (data c))%nat) by (apply Nat.ltb_lt; apply (forallb_nth (fun f => Nat.ltb f (length (data c))) (firsts c) g O H5 Hg)).
+    destruct (cnumbers prec c (over_x c) (snd (nth (first_of c g) (data c) row0)) d (proj1 (long_ok c _ _ H4 Hf))) as [L H]. split; auto. }
+  assert (HY : length NY = ng /\ forall g, (g < ng)%nat -> K.cont (fst (nth g NY (zero prec, []))) (counts_of c g) /\ vector prec k (snd (nth g NY (zero prec, []))) (fun o => over (target_of c g o) (over_y c))).
+  { split; [unfold NY; rewrite map_length, seq_length; auto|]. intros g Hg. unfold NY. rewrite (nth_map _ _ _ O), seq_nth by (rewrite ?seq_length; exact Hg). simpl fst. simpl snd.
+    split; [apply K.cZ|]. split; [rewrite map_length, seq_length; auto|]. intros o Ho. rewrite (nth_map _ _ _ O), seq_nth by (rewrite ?seq_length; exact Ho). apply K.cratio. }
+  pose proof (K.crational prec (c_eta c)) as He. pose proof (K.crational prec (scale_of c)) as Hs.
+  set (eta := K.irational prec (c_eta c)) in *. set (sc := K.irational prec (scale_of c)) in *.
+  destruct (enclosed_ok prec c cs H1 H2) as [E1 E2]. destruct (enclosed_ok prec c (cells c) eq_refl H3) as [E3 E4].
+  assert (S0 : state prec c (enclosed prec c cs) (weights_of c cs)).
+  { split; [exact E1|]. split; [exact E2|]. intros j o Hj Ho. unfold read_out. change (read_out_trained (problem_of c)) with (trained_read_out c).
+    destruct (trained_read_out c) eqn:Tr; [reflexivity|]. simpl in H7.
+    pose proof (pack_out d k (over_w c) (over_a c) cs j o Ho) as E. rewrite H1 in E.
+    transitivity (over (head cs j o) (over_a c)); [|symmetry; exact E].
+    change (over (head (cells c) ((j * k + o) / k) ((j * k + o) mod k)) (over_a c) = over (head cs j o) (over_a c)). destruct (idx k j o Ho) as [-> ->]. f_equal.
+    unfold same_heads in H7. pose proof (forallb_nth _ _ j (row0, row0) H7) as Q.
+    rewrite combine_length, H1 in Q. fold m in Q. rewrite Nat.min_id in Q. specialize (Q Hj).
+    rewrite combine_nth in Q by exact H1. cbn [fst snd] in Q. apply K.same_ok in Q. unfold head. rewrite Q. reflexivity. }
+  assert (Run : forall q w th, state prec c w th -> state prec c (steps q (step prec c eta sc X (transpose d X) NY) w) (gd (ng * k) F J th (Q2R (c_eta c)) q)).
+  { clear -He Hs HX HY Counts. induction q; intros w th H; simpl; auto.
+    pose proof (IHq _ _ (cstep prec c Counts eta sc X NY _ w th He Hs HX HY H)) as Q.
+    assert (E : forall q th, gd (ng * k) F J (vsub th (vsc (Q2R (c_eta c)) (grad (ng * k) F J th))) (Q2R (c_eta c)) q
+       = vsub (gd (ng * k) F J th (Q2R (c_eta c)) q) (vsc (Q2R (c_eta c)) (grad (ng * k) F J (gd (ng * k) F J th (Q2R (c_eta c)) q)))).
+    { clear. induction q; intros th; simpl; auto. rewrite IHq. reflexivity. }
+    rewrite <- E. exact Q. }
+  specialize (Run q _ _ S0). set (w := steps q _ _) in *. set (th := gd _ _ _ _ _ q) in *. destruct Run as [R1 [R2 _]].
+  apply K.le_ok in H8. rewrite K.Q_0 in H8. apply norm_le; auto.
+  assert (FarC : K.cont (far prec c cs q) (ip (size P) (vsub th (anchor c)) (vsub th (anchor c)))).
+  { unfold far. change (steps q _ _) with w.
+    unfold ip, size. change (units P * inputs P + units P * outputs P)%nat with (m * d + m * k)%nat. rewrite sum_split, !sum_blocks.
+    destruct (cdistances prec c m d _ _ _ _ R2 E4) as [D1 D2]. destruct (cdistances prec c m k _ _ _ _ R1 E3) as [D3 D4].
+    apply (csum prec c); [exact D1| |exact D2]. rewrite <- (Rplus_0_r (sum m _)). apply (csum prec c); [exact D3|apply K.cZ|exact D4]. }
+  eapply K.nonneg_ok in H9; [|apply K.csub; [apply K.crational|exact FarC]]. rewrite Q2R_mult in H9. lra.
+Qed.
+
 (* Theorem 8 and Theorem 1: from the stored initial weights *)
-Corollary check_from fine prec N c cs k : K.check prec N c = true /\ follow fine c cs k = true ->
-  trains (problem_of c) (Q2R (c_eta c)) (weights_of c cs) (anchor c) k (1 - Q2R (c_rate c)) (Q2R (radius c)) (c_further c) (Q2R (c_epsilon c)).
-Proof. intros [H1 H2]. apply (K.check_sound prec N c H1). apply (follow_sound fine c cs k H2). Qed.
+Corollary check_from fine prec N c cs q : K.check prec N c = true /\ follow fine c cs q = true ->
+  trains (problem_of c) (Q2R (c_eta c)) (weights_of c cs) (anchor c) q (1 - Q2R (c_rate c)) (Q2R (radius c)) (c_further c) (Q2R (c_epsilon c)) (Q2R (c_least c)).
+Proof. intros [H1 H2]. apply (K.check_sound prec N c H1). apply (follow_sound fine c cs q H2). Qed.
 End Following.
