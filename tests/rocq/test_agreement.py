@@ -36,7 +36,8 @@ def drawn(rng: np.random.Generator) -> Certificate:
         trained = ("hidden", "output") if both else ("hidden",)
         alpha = float(rng.choice([30, 100]))
         outputs, again = int(rng.integers(1, 4)), int(rng.integers(3))  # so many rows are there twice
-        net = FullyConnected(d, outputs=outputs, width=32 * outputs, depth=1, activation=kind, trained=trained, start="doubled", alpha=alpha)  # pyright: ignore[reportArgumentType]
+        net = FullyConnected(d, outputs=outputs, width=32 * outputs, depth=1, activation=kind, trained=trained,  # pyright: ignore[reportArgumentType]
+                             start="doubled", alpha=alpha)  # fmt: skip
         x, y = rng.standard_normal((n, d)), rng.choice([-1.0, 1.0], (n + again, outputs))
         data = Dataset(np.vstack([x, x[:again]]), y[:, 0] if outputs == 1 else y, "regression")
         found = certify(Problem(net, data).at(net.init(int(rng.integers(100))))).certificate

@@ -99,7 +99,8 @@ def read(folder: str | Path) -> Subject:
     weights, outputs = cells(certificate.params)
     first, place = groups(certificate.x)
     return Subject(
-        certificate.x, certificate.y.reshape(len(certificate.x), -1), first, place, weights, outputs, None if start is None else cells(start.params),
+        certificate.x, certificate.y.reshape(len(certificate.x), -1), first, place, weights, outputs,
+        None if start is None else cells(start.params),
         0 if start is None else start.steps, float(node["scale"]), node["activation"],
         network["read_out"] in network["trained"], dict(certificate.claims),
         "nested" in certificate.claims, 0.0 if start is None else start.distance,

@@ -118,7 +118,8 @@ def sentence(subject: Subject, found: Numbers) -> str:
     return (
         f"{begin} converges to {to} on {n} rows, in exact arithmetic: each step multiplies the residual by at "
         f"most 1 - {rounded(c['rate'], up=False)}, the weights move by less than {radius}, and after "
-        f"{subject.claims['steps']}{' more' if subject.begun is not None else ''} steps the loss is at most {reached}{above}."
+        f"{subject.claims['steps']}{' more' if subject.begun is not None else ''} steps the loss is at most "
+        f"{reached}{above}."
     )
 
 
@@ -144,7 +145,8 @@ def source(subject: Subject, found: Numbers, arithmetic: str, name: str) -> str:
     cons = {"x": 2**kx, "y": 2**ky, "w": 2**kw, "a": 2**ka, "t": 2**found.bits, "l": 2**BITS}
     fields = [
         f"activation_of := {ACTIVATIONS[subject.activation]}", f"trained_read_out := {str(subject.both).lower()}",
-        f"width_of_inputs := {d}", f"width_of_outputs := {outs}", *(f"over_{key} := {value}" for key, value in cons.items()),
+        f"width_of_inputs := {d}", f"width_of_outputs := {outs}",
+        *(f"over_{key} := {value}" for key, value in cons.items()),
         f"scale_of := {rational(subject.scale)}", "data := rows_of_table", "cells := anchor_weights",
         f"groups := {naturals(subject.place)}", f"firsts := {naturals(subject.first)}",
         f"c_least := {rational(found.least)}", f"w_most := {np.bincount(subject.place).max()}",
@@ -171,10 +173,11 @@ def source(subject: Subject, found: Numbers, arithmetic: str, name: str) -> str:
             f"apply (W.check_from ({fine}) ({precision}) {kind} c start_weights {subject.steps}).\n"
             "  split; vm_cast_no_check (eq_refl true)."
         )
+    layers = f"hidden weights{' and the output weights' if subject.both else ''}"
     return f"""(* {words}
 
-   The network: f(x) = sum over {m} units of a_j c g(w_j . x), g = {subject.activation}, on {d} inputs, with {outs} output{"s" * (outs > 1)};
-   trained are the hidden weights{" and the output weights" if subject.both else ""}. The loss is half the sum of squares over all rows and outputs.
+   The network: f(x) = sum over {m} units of a_j c g(w_j . x), g = {subject.activation}, on {d} inputs; the number
+   of outputs is {outs}. Trained are the {layers}. The loss is half the sum of squares over all rows and outputs.
    Written by wideproof rocq from {name}; the claims are those {same}.
 {files} *)
 From Coq Require Import Reals ZArith QArith List.
@@ -195,7 +198,8 @@ Definition P : problem := {{|
   rows := {n}; units := {m}; inputs := {d}; outputs := {outs};
   input := fun i l => entry rows_of_table i l / IZR {2**kx}; target := fun i o => head rows_of_table i o / IZR {2**ky};
   activation := {NAMES[subject.activation]}; scale := {real(subject.scale)};
-  read_out_trained := {str(subject.both).lower()}; fixed := fun q => head anchor_weights (q / {outs}) (q mod {outs}) / IZR {2**ka} |}}.
+  read_out_trained := {str(subject.both).lower()};
+  fixed := fun q => head anchor_weights (q / {outs}) (q mod {outs}) / IZR {2**ka} |}}.
 Definition weights (table : list (list Z * list Z)) : vec := fun q =>
   if Nat.ltb q (units P * inputs P) then entry table (q / inputs P) (q mod inputs P) / IZR {2**kw}
   else head table ((q - units P * inputs P) / outputs P) ((q - units P * inputs P) mod outputs P) / IZR {2**ka}.
@@ -209,7 +213,8 @@ Module F := {floats}.
 Module W := Following F.
 
 Theorem certificate_holds : trains P {real(c["eta"])} (weights {begin_name}) (weights anchor_weights)
-  {subject.steps} (1 - {real(c["rate"])}) {real(found.radii[-1])} {subject.claims["steps"]}%Z {real(c["epsilon"])} {real(found.least)}.
+  {subject.steps} (1 - {real(c["rate"])}) {real(found.radii[-1])} {subject.claims["steps"]}%Z {real(c["epsilon"])}
+  {real(found.least)}.
 Proof. {proof} Qed.
 Print Assumptions certificate_holds.
 """
