@@ -26,8 +26,8 @@ def rocq_command(
     """Write a certificate as a theorem in Rocq (Coq), whose proof its kernel can check; with --check, have it checked.
 
     Covered is Theorem 1 for one hidden layer, from stored weights or from the initial ones of a short run, also with
-    equal inputs; anything else is refused with the reason. Exit code 0 if the file is written (with --check: and the kernel
-    accepts it), 1 if an inequality fails or the kernel refuses it, 2 if the certificate is malformed, 3 if it is not
+    equal inputs; anything else is refused with the reason. Exit code 0 if the file is written (with --check: and the
+    kernel accepts it), 1 if an inequality fails or the kernel refuses it, 2 if it is malformed, 3 if it is not
     judged: it is not covered, Rocq is not there, or takes more time.
     """
     from wideproof.errors import InputError
