@@ -1,17 +1,15 @@
-"""What the tests of certificates measure against: derivatives by automatic differentiation, and small problems."""
+"""What the tests of certificates measure against: derivatives in plain NumPy, and small problems."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, TypeVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tests.cases import OWN
+from tests.networks.derivatives import Derivatives
 from wideproof.certificates.anchor import Anchor, measure
 from wideproof.certificates.attempt import Attempt
 from wideproof.certificates.polishing import polish
@@ -52,40 +50,14 @@ TINY: dict[str, Network] = {
 }
 
 
-@cache
-def _functions(network: Network) -> tuple[Any, Any]:
-    """Outputs of the trained weights in one vector, and outputs, Jacobian and its directional derivative: compiled."""
-
-    def outputs(theta, params, x):
-        cuts = np.cumsum([params[name].size for name in network.trained_names])[:-1].tolist()
-        parts = dict(zip(network.trained_names, jnp.split(theta, cuts), strict=True))
-        moved = params | {name: part.reshape(params[name].shape) for name, part in parts.items()}
-        return network.scored(network.forward(network.linear(moved), x).outputs).ravel()
-
-    def pushed(theta, u, params, x):
-        def jacobian(theta):
-            out, back = jax.vjp(lambda t: outputs(t, params, x), theta)
-            return jax.vmap(lambda c: back(c)[0])(jnp.eye(out.size)), out
-
-        (jac, out), (change, _) = jax.jvp(jacobian, (theta,), (u,))
-        return out, jac, change
-
-    fast = {"xla_backend_optimization_level": 0}  # called some hundred times: compiling dominates
-    return jax.jit(outputs, compiler_options=fast), jax.jit(pushed, compiler_options=fast)
-
-
 class Reference:
-    """Outputs, Jacobian and second derivatives in the trained weights, in one vector, by automatic differentiation."""
+    """Outputs, Jacobian and second derivatives in the trained weights, in one vector, in plain NumPy."""
 
     def __init__(self, network: Network, params: Mapping[str, np.ndarray], x: np.ndarray) -> None:
         self.network, self.names = network, network.trained_names
         self.params = {name: np.asarray(weight, np.float64) for name, weight in params.items()}
         self.theta, self.x = self.flat(self.params), np.asarray(x, np.float64)
-        self._f, self._df = _functions(network)
-
-    def _pushed(self, theta: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        out, jac, change = self._df(theta, u, self.params, self.x)
-        return np.asarray(out), np.asarray(jac), np.asarray(change)
+        self._derivatives = Derivatives(network, self.x)
 
     def flat(self, params: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the trained weights in one vector."""
@@ -102,31 +74,31 @@ class Reference:
 
     def outputs(self, theta: np.ndarray) -> np.ndarray:
         """All scored outputs, in one vector."""
-        return np.asarray(self._f(theta, self.params, self.x))
+        return self._derivatives.outputs(self.unflat(theta))
 
     def jacobian(self, theta: np.ndarray) -> np.ndarray:
         """One row for each scored output."""
-        return self._pushed(theta, np.zeros_like(theta))[1]
+        return self._derivatives.jacobian(self.unflat(theta))[1]
 
     def both(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Outputs and Jacobian."""
-        return self._pushed(theta, np.zeros_like(theta))[:2]
+        return self._derivatives.jacobian(self.unflat(theta))[:2]
 
     def hessians(self, theta: np.ndarray) -> np.ndarray:
         """The dense second derivatives, outputs x parameters x parameters."""
-        return np.stack([self._pushed(theta, u)[2] for u in np.eye(theta.size)], axis=2)
+        return np.moveaxis(self._derivatives.jacobian(self.unflat(theta), np.eye(theta.size))[2], 0, 2)
 
     def curvature(self, theta: np.ndarray, seed: int = 0, starts: int = 3, rounds: int = 30) -> float:
         r"""Return a lower bound of $\|D^2 F\|$ by alternating maximization, which never decreases.
 
         For a fixed u the best w and v of $\sum_i w_i D^2 f_i[u, v]$ are the leading singular vectors of $D^2 F[u, .]$.
         """
-        rng, best = np.random.default_rng(seed), 0.0
+        rng, best, params = np.random.default_rng(seed), 0.0, self.unflat(theta)
         for _ in range(starts):
             u, last = rng.standard_normal(theta.size), 0.0
             u /= np.linalg.norm(u)
             for _ in range(rounds):
-                change = self._pushed(theta, u)[2]
+                change = self._derivatives.jacobian(params, u[None])[2][0]
                 values, vectors = np.linalg.eigh(change @ change.T)
                 size = math.sqrt(max(values[-1], 0.0))
                 if size <= last * (1 + 1e-6) or size == 0:

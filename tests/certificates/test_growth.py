@@ -18,7 +18,7 @@ ERF = get_activation("erf")
 
 @pytest.mark.parametrize("name", TINY)
 def test_outputs_do_not_reach_farther(name):
-    """Two routes: the recursion over the layers, and the Jacobian by automatic differentiation."""
+    """Two routes: the recursion over the layers, and the Jacobian by backward passes."""
     network = TINY[name]
     params, x, _ = problem(network)
     graph, reference = network.graph.unrolled, Reference(network, params, x)

@@ -367,7 +367,7 @@ def test_a_gamma_of_its_last_digit_is_not_decided_by_53_bits(case, tmp_path):
 
 @pytest.mark.parametrize("kind", ["fully-connected", "residual", "conv-residual-outputs", "fully-connected-relu"])
 def test_derivatives_along_a_direction(kind, rng):
-    """Of every kind of graph, against the product with the Jacobian by automatic differentiation."""
+    """Of every kind of graph, against the product with the Jacobian of backward passes."""
     network = TINY[kind]
     params, x, _ = drawn(network)
     ref = Reference(network, params, x)

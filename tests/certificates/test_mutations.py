@@ -60,7 +60,7 @@ def scaled(value: Any, factor: float) -> Any:
 
 
 def holds(network: Network, document: dict[str, Any], arrays: dict[str, np.ndarray]) -> bool:
-    """Whether the claims about the changed arrays are true, up to rounding, by automatic differentiation."""
+    """Whether the claims about the changed arrays are true, up to rounding, by backward passes in NumPy."""
     claims = document["claims"]
     assert document["network"] == json.loads(json.dumps(network.graph.to_dict()))
     params = {name.removeprefix("weights/"): a for name, a in arrays.items() if name.startswith("weights/")}

@@ -1,13 +1,12 @@
-"""Norms of convolutions and of whole products of layers, against dense matrices and automatic differentiation."""
+"""Norms of convolutions and of whole products of layers, against dense matrices and dense derivatives."""
 
 import dataclasses
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests.certificates.making import TINY, Reference, at, problem
+from tests.networks.derivatives import Derivatives
 from wideproof.certificates.enclosure import exact
 from wideproof.certificates.lipschitz import lipschitz
 from wideproof.certificates.passes import reading
@@ -52,24 +51,15 @@ def test_the_shortest_circle_that_is_allowed_matters():
 
 def jacobian_norms(network, params, x):
     """The norm of the derivative of every hidden value by every trained array, of each example: layers x n x arrays."""
-    params = {name: jnp.asarray(weight) for name, weight in params.items()}
-    trained = {name: params[name] for name in network.trained_names}
-
-    def hidden(trained, example):
-        features = network.forward(network.linear(params | trained), example[None]).features
-        if network.data_kind == "sequences":
-            return [layer[0, t] for layer in features for t in range(network.length)]
-        return [layer[0] for layer in features]
-
-    derivative = jax.jit(jax.jacobian(hidden))
-    rows = [derivative(trained, jnp.asarray(example)) for example in x]
-    norms = [[[np.linalg.norm(layer[name].reshape(-1, trained[name].size), 2) for name in trained] for layer in row]
-             for row in rows]  # fmt: skip
-    return np.array(norms).transpose(1, 0, 2)
+    run = Derivatives(network, x)
+    layers = [run.hidden(params, k) for k in range(len(run.layers))]
+    norms = [[np.linalg.norm(layer[name].reshape(*layer[name].shape[:2], -1).swapaxes(0, 1), 2, axis=(1, 2))
+              for name in network.trained_names] for layer in layers]  # fmt: skip
+    return np.array(norms).transpose(0, 2, 1)
 
 
 @pytest.mark.parametrize("name", TINY)
-def test_values_move_as_automatic_differentiation_says(name):
+def test_values_move_as_backward_passes_say(name):
     network = TINY[name]
     params, x, y = problem(network)
     found = at(network, params, x, y, sharp=True).tangents

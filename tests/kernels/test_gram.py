@@ -1,7 +1,5 @@
 """Gram matrices from recorded uses against explicit Jacobians, in one piece and in tiles."""
 
-from functools import cache
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.cases import NETWORKS, each, each_network
+from tests.networks.derivatives import Derivatives
 from wideproof.errors import InputError
 from wideproof.kernels import gram, gram_vector, largest_eigenvalue
 from wideproof.kernels.contraction import Group, Uses
@@ -23,18 +22,9 @@ EXAMPLES = 4
 SOME = {name: NETWORKS[name] for name in ("fully-connected-tanh-outputs", "conv-residual", "deep-relu", "elman-rnn")}
 
 
-@cache
 def jacobians(network):
-    """Return the compiled Jacobian of all scored outputs with respect to all weights, one dense block a weight."""
-
-    @jax.jit
-    def blocks(params, x):
-        def outputs(params):
-            return network.scored(network.forward(network.linear(params), x).outputs).reshape(-1)
-
-        return {name: block.reshape(block.shape[0], -1) for name, block in jax.jacrev(outputs)(params).items()}
-
-    return lambda params, x: {name: np.asarray(block) for name, block in blocks(dict(params), jnp.asarray(x)).items()}
+    """Return the Jacobian of all scored outputs with respect to all weights as a function, one block a weight."""
+    return lambda params, x: Derivatives(network, x, list(network.laws())).blocks(params)
 
 
 def close(found, expected, relative=1e-10):

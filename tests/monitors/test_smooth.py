@@ -1,10 +1,10 @@
 """Each monitor of movement by a second route: brute force, other functions of the package, or the definition."""
 
-import jax
 import numpy as np
 import pytest
 
 from tests import cases
+from tests.networks.derivatives import Derivatives
 from wideproof.data.dataset import Dataset, ImageDataset
 from wideproof.kernels import gram
 from wideproof.monitors import smooth
@@ -27,20 +27,11 @@ def problem(network, rng):
     return kind(x, np.array([1.0, -1, 1, -1]), "binary", "planted")
 
 
-def jacobian(network, params, x, name):
-    def outputs(weight):
-        changed = {key: jax.numpy.asarray(w) for key, w in params.items()} | {name: weight}
-        return network.forward(network.linear(changed), jax.numpy.asarray(x)).outputs
-
-    return np.asarray(jax.jacobian(outputs)(jax.numpy.asarray(params[name]))).reshape(len(x), -1)
-
-
 @each_dear
 def test_blocks_are_products_of_jacobians(network, rng):
     x, params = problem(network, rng).x, network.init(0)
     found, other = smooth.gram_blocks(network, params, x), gram(network, params, x, by_weight=True).blocks
-    for name in network.laws():
-        rows = jacobian(network, params, x, name)
+    for name, rows in Derivatives(network, x, list(network.laws())).blocks(params).items():
         np.testing.assert_allclose(found[name], rows @ rows.T, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(found[name], other[name], rtol=1e-10, atol=1e-12)
 
@@ -143,8 +134,8 @@ def test_gradients_are_below_the_step_bound(network, rng):
     c = smooth.constants(network, start, x)
     residual = data.y - network(start, x)
     bound = smooth.step_bound(network, c, 4)
-    for name in network.laws():
-        gradient = residual @ jacobian(network, start, x, name)
+    for name, rows in Derivatives(network, x, list(network.laws())).blocks(start).items():
+        gradient = residual @ rows
         assert np.linalg.norm(gradient) <= bound[name] * np.linalg.norm(residual)
     total = smooth.total_bound(bound, 2.0, 0.5)
     assert total == {name: 16 * value for name, value in bound.items()}

@@ -168,7 +168,7 @@ def test_the_papers_networks_by_hand(name):
     "name", [pytest.param(name, marks=() if name in ("own-image", "own-tied") else pytest.mark.slow) for name in OWN]
 )
 def test_gradients_and_gram_matrices_of_ones_own(name):
-    """By the recorded uses of weights, by automatic differentiation, and by the prover's enclosure."""
+    """By the recorded uses of weights, by backward passes in NumPy, and by the prover's enclosure."""
     network = OWN[name]
     params, x = drawn(network)
     c = np.random.default_rng(1).standard_normal((N, *network.output_shape))

@@ -15,7 +15,7 @@ from wideproof.planning.unseen import by_folds
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_a_fold_is_the_nearest_fit_of_the_linearized_network(outputs):
-    """The second route: the shortest step of the weights by a dense Jacobian, from automatic differentiation."""
+    """The second route: the shortest step of the weights by a dense Jacobian, from backward passes in NumPy."""
     rng = np.random.default_rng(0)
     y = rng.standard_normal((12, outputs))[:, 0] if outputs == 1 else rng.standard_normal((12, outputs))
     known = Dataset(rng.standard_normal((12, 4)), y, "regression")

@@ -1,22 +1,20 @@
-"""Certificates of small random networks: outputs and Jacobians by JAX, the Lipschitz claims from the recursion."""
+"""Certificates of small random networks: outputs and Jacobians by NumPy, the Lipschitz claims from the recursion."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
 from safetensors.numpy import save
 
 from tests.cases import OWN
+from tests.networks.derivatives import Derivatives
 from wideproof.networks import (
     ConvResidual,
     DeepReLU,
@@ -90,28 +88,9 @@ def read(stated: dict[str, Any], params: dict[str, Any]) -> tuple[graphs.Network
     return net, {name: net.matrix(name, w) for name, w in weights.items()}
 
 
-def outputs(network: Network, params: dict[str, Any], x: Any) -> jax.Array:
-    """Scored outputs, flat."""
-    x = jnp.asarray(x)
-    return network.scored(network.forward(network.linear(params), x).outputs).reshape(len(x), -1).ravel()
-
-
-def split(network: Network, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Trained and fixed parameters."""
-    trained = {name: jnp.asarray(params[name]) for name in network.trained_names}
-    return trained, {name: jnp.asarray(w) for name, w in params.items() if name not in trained}
-
-
-@cache
-def _jacobian(network: Network):
-    return jax.jit(jax.jacrev(lambda trained, fixed, x: outputs(network, {**trained, **fixed}, x)))
-
-
 def jacobian(network: Network, params: dict[str, Any], x: Any) -> np.ndarray:
-    """The Jacobian of the scored outputs by automatic differentiation."""
-    trained, fixed = split(network, params)
-    rows = _jacobian(network)(trained, fixed, jnp.asarray(x))
-    return np.concatenate([np.asarray(rows[name]).reshape(len(rows[name]), -1) for name in trained], axis=1)
+    """The Jacobian of the scored outputs, in plain NumPy."""
+    return Derivatives(network, x).jacobian(params)[1]
 
 
 def bounds(
@@ -132,7 +111,8 @@ def problem(
     levels = [name for name, law in network.laws().items() if isinstance(law, Zeros)]
     params |= {name: 0.5 * rng.standard_normal(params[name].shape) for name in levels}
     x = rng.standard_normal((n, *network.input_shape))
-    y = np.array(network(params, x))
+    y = np.zeros((n, *network.output_shape))
+    network.scored(y)[...] = Derivatives(network, x).outputs(params).reshape(network.scored(y).shape)
     return params, x, y + noise * rng.standard_normal(y.shape)
 
 
@@ -141,9 +121,8 @@ def claims(
     newton: bool = False, radius: float | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The claims of Theorem 1, and of Theorem 2 with `newton`."""
-    f = network.scored(jnp.asarray(network(params, x)))
-    r = np.asarray(f - network.scored(jnp.asarray(y))).reshape(len(x), -1).ravel()
-    j = jacobian(network, params, x)
+    f, j, _ = Derivatives(network, x).jacobian(params)
+    r = f - network.scored(y).ravel()
     values = np.linalg.svd(j, compute_uv=False)
     rho, s, largest = (
         float(np.linalg.norm(r)) * (1 + 1e-5),
