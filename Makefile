@@ -21,9 +21,9 @@ demo: $(VENV)/.installed  ## prove that training fits handwritten digits, about 
 	@echo "Open $(DEMO)/report.html for the report."
 
 # One thread of BLAS for each worker: two of them on two cores with two threads each take three times as long.
-# What one worker has compiled, the others read.
+# What one worker has compiled, the others read. LLVM gets every program in one piece instead of up to 32: less work in all.
 COMPILED := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(abspath $(VENV))/compiled \
-	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
+	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 XLA_FLAGS="$(XLA_FLAGS) --xla_cpu_parallel_codegen_split_count=1"
 # Files are handed out in this order, each to one worker (tests/conftest.py): short doctests last, so that both end together.
 PYTEST := $(COMPILED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder \
 	--doctest-modules --doctest-glob=README.md tests tools README.md src
