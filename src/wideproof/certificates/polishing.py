@@ -347,8 +347,7 @@ def residual_of(
     array
         The differences.
     """
-    outputs = np.asarray(network.scored(jnp.asarray(network(params, x))))
-    return outputs - np.asarray(network.scored(jnp.asarray(y, jnp.float64)))
+    return network.scored(np.asarray(network(params, x))) - network.scored(np.asarray(y, np.float64))
 
 
 def _dampings(last: float, typical: float) -> list[float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -30,7 +31,7 @@ from wideproof.certificates.theorems.descent import Descent
 from wideproof.certificates.theorems.finite import Finite, claims_of, margin_of, slack
 from wideproof.certificates.theorems.logistic import Classified, Logistic, no_lower_loss
 from wideproof.errors import InputError
-from wideproof.training import LOGISTIC, Objective, Run, SquaredLoss, Status
+from wideproof.training import LOGISTIC, Objective, Run, SquaredLoss, Status, epoch_batch, minibatch
 
 ROOMS = (0.25, 0.1, 0.02, 1e-3, 1e-5)  # shares of the residual that are left for the distance, the largest first
 LOSS_ROOM = 1e-3  # the same of the logistic loss
@@ -39,6 +40,7 @@ SPARE = 4.0  # bits beyond the estimate
 FOLLOWED = ("squared", "logistic", "exp_linear", "squared_hinge", "half_squared_hinge", "huber_hinge")
 MOST_BITS, MOST_STEPS = 3000, 100_000
 MOST_ROWS = 4000
+BLOCK = 64  # steps whose batches are drawn at once
 MOST_WORK, STEP_WORK = 10**15, 10**6  # of a verifier: bits times (10^6 + rows times weights) summed over the steps
 
 THEOREM = instance_of(Descent | Logistic | Finite, "`Descent()`, `Logistic()` or `Finite()`")
@@ -55,19 +57,25 @@ def batches_of(run: Run) -> Int[np.ndarray, "steps batch"] | None:
     >>> batches_of(train(FullyConnected(3, 8, 1), data, Recipe(steps=5, batch=2))).shape
     (5, 2)
     """
-    from wideproof.training import epoch_batch, minibatch
-
     n, batch = run.data.n, run.recipe.batch
     if run.batches is not None:
         return np.asarray(run.batches, np.int64)
     if batch is None or batch >= n:
         return None
-    key, steps = jax.random.key(run.recipe.seed), jnp.arange(run.step)
+    key = jax.random.key(run.recipe.seed)
+    blocks = [_batches(key, first, n, batch, run.recipe.shuffle) for first in range(0, max(run.step, 1), BLOCK)]
+    return np.concatenate([np.asarray(block, np.int64) for block in blocks])[: run.step]
+
+
+# One program for runs of any length; operation by operation there were six for every length, a second to compile.
+@partial(jax.jit, static_argnums=(2, 3, 4))
+def _batches(key: jax.Array, first: int, n: int, batch: int, shuffle: bool) -> jax.Array:
+    """Return the rows of `BLOCK` steps, from the step `first` on."""
 
     def rows(step: jax.Array) -> jax.Array:
-        return epoch_batch(key, step, n, batch)[0] if run.recipe.shuffle else minibatch(key, step, n, batch)
+        return epoch_batch(key, step, n, batch)[0] if shuffle else minibatch(key, step, n, batch)
 
-    return np.asarray(jax.vmap(rows)(steps), np.int64)
+    return jax.vmap(rows)(first + jnp.arange(BLOCK))
 
 
 def certify_from_start(
@@ -264,7 +272,7 @@ def enter(run: Run, attempt: Attempt) -> Attempt:
 def _finish(run: Run, setting: Setting, careful: bool) -> Attempt[None]:
     """Claim the loss after the run's last step."""
     network, data, objective, weights = run.network, run.data, run.recipe.objective, setting.params
-    outputs = np.asarray(network.scored(jnp.asarray(network(weights, data.x))), np.float64).reshape(data.n, -1)
+    outputs = network.scored(np.asarray(network(weights, data.x), np.float64)).reshape(data.n, -1)
     y = network.scored(data.y).reshape(data.n, -1)
     batches = batches_of(run)
     loss = float(objective.value(jnp.asarray(outputs), jnp.asarray(y)))

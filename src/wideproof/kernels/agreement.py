@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import jax
@@ -39,10 +40,10 @@ def _compare(
         left, right = (jax.tree.map(lambda leaf, cut=cut: leaf[cut], records) for cut in (slice(1), slice(1, None)))
         return kernel.block(state, left, right)
 
-    both = jax.tree.map(lambda a, b: np.concatenate([np.asarray(a[last : last + 1]), np.asarray(b)[some]]), x, columns)
+    both = jax.tree.map(lambda a, b: np.concatenate([np.asarray(a)[last:], np.asarray(b)[some]]), x, columns)
     expected = machine.in_numpy(row, state, both)
     leaves = jax.tree.leaves(x)
-    operations = 64 * (64 + sum(leaf[0].size for leaf in leaves))
+    operations = 64 * (64 + sum(math.prod(leaf.shape[1:]) for leaf in leaves))
     entries = (some[:, None] * kernel.rows + np.arange(kernel.rows)).ravel()
     functions = tuple(part for part in kernel.family if hasattr(part, "name"))
     for name, matrix in found.items():

@@ -206,6 +206,8 @@ class Side(Generic[Kept]):
         self.kept = [self._take(start) for start in self.starts] if plan.keep else None
 
     def _take(self, start: int) -> Kept:
+        if self.tile == examples(self.x):
+            return self.take(self.x)
         return self.take(jax.tree.map(lambda leaf: leaf[start : start + self.tile], self.x))
 
     def tiles(self, until: int | None = None) -> Iterator[tuple[int, Kept]]:

@@ -330,7 +330,7 @@ class Network(Told, ABC):
         Params
             The same weights.
         """
-        return {name: jnp.asarray(weight) for name, weight in params.items()}
+        return {name: _placed(weight) for name, weight in params.items()}
 
     def as_batch(self, params: Mapping[str, ArrayLike], x: ArrayLike) -> Array:
         """Check the shape of a batch and give it the dtype of the parameters.
@@ -353,7 +353,7 @@ class Network(Told, ABC):
                 f"{self.name} takes examples of shape {self.input_shape}, got a batch of shape {shape}: "
                 "the first axis counts the examples"
             )
-        return jnp.asarray(x, jnp.asarray(next(iter(params.values()))).dtype)
+        return jnp.asarray(x, _placed(next(iter(params.values()))).dtype)
 
     def matrix(self, weight: Array, fan_in: int) -> Array:
         """Return `weight` as the matrix `(fan_in, fan_out)` that multiplies rows of inputs.
@@ -395,6 +395,11 @@ class Network(Told, ABC):
                 continue
             shown.append(f"{f.name}={value.name if isinstance(value, Activation) else value}")
         return f"{self.name}({', '.join(shown)})"
+
+
+def _placed(array: ArrayLike) -> Array:
+    """Return an array of JAX with the same entries: `jnp.asarray` may compile a program for every shape it meets."""
+    return array if isinstance(array, jax.Array) else jax.device_put(np.array(array))
 
 
 # Operation by operation a pass compiles many small programs, and takes longer each time.

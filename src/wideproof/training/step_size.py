@@ -90,7 +90,7 @@ def step_size_for(network: Network, params: Mapping[str, ArrayLike], data: AnyDa
 
 
 def _safe(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, recipe: Recipe) -> float:
-    scored = network.scored(jnp.asarray(data.y))
+    scored = network.scored(np.asarray(data.y))
     curvature = recipe.objective.curvature(data.n, single=scored[0].size == 1 or scored.shape[-1] == 1)
     weights = recipe.weights(data)
     per_row = None if weights is None else jnp.asarray(weights).reshape(-1, *[1] * (scored.ndim - 1))
@@ -107,7 +107,7 @@ def _local(network: Network, params: Mapping[str, ArrayLike], data: AnyDataset, 
     """Return the second derivatives at the start, for losses without a global bound; 1/n where a kink hides them."""
     loss = recipe.objective.loss
     assert isinstance(loss, MarginLoss)
-    margins = network.scored(jnp.asarray(network(params, data.x))) * network.scored(jnp.asarray(data.y))
+    margins = network.scored(np.asarray(network(params, data.x))) * network.scored(np.asarray(data.y))
     second = jax.grad(lambda z: jnp.sum(loss.derivative(z)))(margins)
     return jnp.where(second > 0, second, 1.0) / data.n
 

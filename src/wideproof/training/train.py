@@ -281,7 +281,7 @@ def begin(network: Network, data: AnyDataset, recipe: Recipe, weights: Mapping[s
     with jax.default_device(jax.devices("cpu")[0]):  # the same start on every device, without a launch per operation
         drawn = network.init(recipe.seed, recipe.precision) if weights is None else weights
         initial = {name: np.asarray(weight, recipe.precision) for name, weight in drawn.items()}
-        trained = {name: jnp.asarray(initial[name]) for name in network.trained_names}
+        trained = network.as_params({name: initial[name] for name in network.trained_names})
         carry = start(recipe, trained, jnp.ones((), recipe.precision))
         optimizer = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(carry.optimizer))
     step_size = step_size_for(network, initial, data, recipe)
