@@ -265,7 +265,7 @@ def pytorch() -> str:
     ways = []
     for row in refused:
         kinds = list(dict.fromkeys(said.split(" ")[0] for said in row["obstacles"]))
-        ways.append(f"({row['model']}) {', '.join(names.get(kind, kind) for kind in kinds)}")
+        ways.append(f"({row['model']}) {', '.join(str(names.get(kind, kind)) for kind in kinds)}")
     heads = ["model; optimizer", "weights", "read", "difference", "proved", "moved", "rows right", "loss now",
              "loss reached", "steps", "seconds, the verifier's", "GiB"]  # fmt: skip
     return (

@@ -32,6 +32,7 @@ from sklearn import datasets
 from torch import nn
 
 CLASSES, ROWS = 10, 300
+# pyright: reportMissingImports=false
 
 
 class Block(nn.Module):
@@ -168,11 +169,11 @@ def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return inputs and targets as they are given to PyTorch, in float32."""
     rng = np.random.default_rng(0)
     if name == "e":
-        x, y = datasets.load_diabetes(return_X_y=True)
+        x, y = map(np.asarray, datasets.load_diabetes(return_X_y=True))
         pick = rng.permutation(len(x))[:200]
         x, y = x[pick], y[pick]
         return ((x - x.mean(0)) / x.std(0)).astype(np.float32), ((y - y.mean()) / y.std()).astype(np.float32)
-    x, y = datasets.load_digits(return_X_y=True)
+    x, y = map(np.asarray, datasets.load_digits(return_X_y=True))
     pick = rng.permutation(len(x))[:ROWS]
     return (x[pick] / 16).astype(np.float32).reshape(ROWS, *MODELS[name][2]), y[pick]
 
@@ -229,7 +230,7 @@ def measured(name: str) -> dict[str, Any]:
     imports = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     said, _, _, _, _, head = MODELS[name]
     module, x, y, took = train(name)
-    task = {"task": "regression"} if name == "e" else {}
+    task: dict[str, Any] = {"task": "regression"} if name == "e" else {}
     row: dict[str, Any] = {"model": name, "said": said, "rows": len(x), "train_seconds": took}
     row["weights"] = sum(p.numel() for p in module.parameters())
     begun, processor, proof = time.perf_counter(), time.process_time(), None

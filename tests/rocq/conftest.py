@@ -33,8 +33,7 @@ def xor() -> Certificate:
 @pytest.fixture(scope="session")
 def thrice() -> Certificate:
     """Three outputs, both layers trained, and two equal inputs with different targets."""
-    net = FullyConnected(3, outputs=3, width=64, depth=1, activation="tanh", trained=("hidden", "output"),
-                         start="doubled", alpha=30.0)  # fmt: skip
+    net = network(outputs=3, width=64, trained=("hidden", "output"))
     classes = 2.0 * np.eye(3)[[0, 1, 2, 0, 1]] - 1
     found = certify(Problem(net, Dataset(np.vstack([X, X[-1:]]), classes, "regression")).at(net.init(0))).certificate
     assert found is not None

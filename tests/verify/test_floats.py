@@ -86,7 +86,7 @@ def test_activations_contain_the_balls(rng, name):
 @pytest.mark.parametrize("name", sorted(ENDS))
 def test_blocks_in_which_some_are_saturated_are_as_each_alone(rng, name, fine, monkeypatch):
     """Polynomials for some and ends for others, in many blocks, in threads: the same bits as number by number."""
-    least = ENDS[name][2 if fine else 1][0]
+    least = (ENDS[name][2] if fine else ENDS[name][1])[0]
     z = np.append(rng.uniform(-2 * least, 2 * least, 150), [least, -least, math.nextafter(least, 0), 0.0])
     low = np.spacing(np.abs(z)) / 2 * rng.uniform(-1, 1, z.shape) if fine else None
     rad = rng.uniform(0, 1e-12, z.shape)
@@ -102,7 +102,7 @@ def test_blocks_in_which_some_are_saturated_are_as_each_alone(rng, name, fine, m
 @pytest.mark.parametrize("name", sorted(ENDS))
 def test_saturated_units_are_closed(rng, name, fine, monkeypatch):
     """Beyond its end no ball is asked for, and what is said holds; what is no number stays so."""
-    least = ENDS[name][2 if fine else 1][0]
+    least = (ENDS[name][2] if fine else ENDS[name][1])[0]
     some = [math.nextafter(least, 100), least + 1e-9, 750.0, 1e6, 1e300]
     z = np.concatenate([rng.uniform(least, 300, 60), rng.uniform(least, least + 0.01, 60), some])
     z = np.concatenate([z, -z])

@@ -141,7 +141,7 @@ def _least(subject: Subject) -> Fraction:
         rows = [[Fraction(float(v)) for v in row] for row in subject.y[subject.place == g]]
         for column in zip(*rows, strict=True):
             total += sum(v * v for v in column) - sum(column) ** 2 / len(column)
-    least, claims = total / 2, subject.claims
+    least, claims = Fraction(total) / 2, subject.claims
     named = [name for name in ("distinct", "least_loss", "least_loss_at_most") if name in claims]
     if len(named) != (3 if len(subject.first) < len(subject.x) else 0):
         raise FailsError(f"distinct: {len(subject.first)} of {len(subject.x)} inputs are different, claims: {named}")
