@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from wideproof.doors import lazily as _lazily
 
 if _TYPE_CHECKING:
+    from wideproof import adapters as adapters
     from wideproof import certificates as certificates
     from wideproof import data as data
     from wideproof import estimators as estimators
@@ -126,6 +127,6 @@ __getattr__, __dir__ = _lazily(
         "wideproof_verify": "verify",
     },
     # `lab` is a package that can be called
-    ("certificates", "data", "estimators", "kernels", "lab", "monitors", "networks", "papers", "planning", "proving",
-     "report", "rocq", "sweeps", "theorems", "training"),
+    ("adapters", "certificates", "data", "estimators", "kernels", "lab", "monitors", "networks", "papers", "planning",
+     "proving", "report", "rocq", "sweeps", "theorems", "training"),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from wideproof.errors import InputError
 from wideproof.networks import Network
 from wideproof.networks.exchange import from_torch, require_torch
 from wideproof.precision import double
-from wideproof.progress import Watch
+from wideproof.progress import Watch, shown
 from wideproof.proving.following import Followed, follow
 from wideproof.training import Recipe, Run, Status, begin, training_error
 
@@ -33,6 +33,7 @@ class _Loss(NamedTuple):
     bits: bool = False
 
 
+@shown
 @double
 def follow_torch(
     module: Any,

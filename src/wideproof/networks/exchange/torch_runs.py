@@ -11,7 +11,13 @@ from wideproof.errors import InputError
 
 
 def require_torch() -> Any:
-    """Return the package `torch`, or say how to get it."""
+    """Import PyTorch, or say how to get it.
+
+    Returns
+    -------
+    module
+        The package `torch`.
+    """
     try:
         import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
