@@ -126,6 +126,8 @@ def gridded(rng: random.Random, m: Mutant) -> None:
     if len(net["shape"]) > 1 or net["times"]:
         raise ValueError("the inputs are not vectors")
     (size,) = net["shape"]
+    if not 0 < size < 10_000:
+        raise ValueError("another mutation has made the inputs too large")
     window = {"kind": "patches", "positions": [size], "size": [size], "stride": [1], "padding": [[0, 0]]}
     single = {"kind": "patches", "positions": [1], "size": [1], "stride": [1], "padding": [[0, 0]]}
     divisors = [k for k in range(1, size + 1) if size % k == 0]
