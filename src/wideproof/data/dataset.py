@@ -232,10 +232,11 @@ class Examples(ABC):
 
     def _in_words(self) -> str:
         """Return the task, how many targets it has if several, or for classes whose targets are two numbers these."""
-        if self.task == "regression" and self.y.ndim == 2 and self.y.shape[1] > 1:
-            return f"regression with {self.y.shape[1]} targets"
         values = np.unique(self.y) if self.task == "regression" and self.classes else ()
-        return f"{len(self.classes)} classes as {values[0]:g} and {values[1]:g}" if len(values) == 2 else self.task
+        if len(values) == 2:
+            return f"{len(self.classes)} classes as {values[0]:g} and {values[1]:g}"
+        several = self.task == "regression" and self.y.ndim == 2 and self.y.shape[1] > 1
+        return f"regression with {self.y.shape[1]} targets" if several else self.task
 
     def _repr_html_(self) -> str:
         facts: dict[str, Any] = {
