@@ -185,4 +185,5 @@ def test_classes_as_plain_numbers_are_said_as_such(y, said):
     data = Dataset(np.eye(3), y, "regression", "tumours", classes=("a", "b"))
     assert str(data) == f"tumours: 3 examples of 3, {said}"
     assert said.partition(" (")[0] in data._repr_html_()
-    assert str(replace(data, classes=())) == "tumours: 3 examples of 3, regression"
+    several = " with 2 targets" if np.ndim(y) == 2 else ""
+    assert str(replace(data, classes=())) == f"tumours: 3 examples of 3, regression{several}"
