@@ -153,6 +153,6 @@ def test_sizes_below_one_are_refused(size):
 def test_rows_that_cannot_be_certified_are_refused_before_anything_is_computed(monkeypatch, rng):
     monkeypatch.setattr("wideproof.certificates.memory.free_memory", lambda: 1e8)
     monkeypatch.setattr("wideproof.planning.choosing.compared", lambda *_: pytest.fail("something was computed"))
-    x = rng.normal(size=(2100, 2))
+    x = rng.normal(size=(4100, 2))
     with pytest.raises(InputError, match=r"at width 1024 needs .* take at most \d+ examples \(--limit\); NTKRegressor"):
         choose(wp.load((x, x[:, 0])))

@@ -223,9 +223,9 @@ def test_a_certificate_that_is_replaced_is_never_half_there(tmp_path, monkeypatc
 
 
 def test_any_number_of_outputs(tmp_path):
-    """2,250 rows of the Jacobian: its Gram matrix is not formed, the read-out's part bounds it."""
+    """4,050 rows of the Jacobian: its Gram matrix is not formed, the read-out's part bounds it."""
     rng = np.random.default_rng(1)
-    x, labels = rng.standard_normal((90, 3)), np.arange(90) % 25
+    x, labels = rng.standard_normal((90, 3)), np.arange(90) % 45
     found = wp.prove((x, [f"c{k}" for k in labels]), network="fully-connected", folder=tmp_path / "p", **QUICK)
     assert found.attempt.anchor.lean
     assert found.proved, found

@@ -147,7 +147,7 @@ def for_shell(sentence: str) -> str:
     """Return a message with the names of options where it has those of arguments.
 
     >>> for_shell("choose another column with `target`, or use missing='fill'; prepare with `unit`")
-    "choose another column with --target, or use --missing fill; prepare with `unit`"
+    'choose another column with --target, or use --missing fill; prepare with `unit`'
     >>> for_shell("use `keep_ids`, or `task` 'regression'")
     "use --keep-ids, or --task 'regression'"
     """

@@ -38,11 +38,13 @@ def continuable(say: Callable[[], None]) -> Iterator[None]:
     try:
         with handling((signal.SIGTERM,), terminate) as give_back:
             yield
+        stopped = terminated.is_set()  # what was raised may have been lost in a callback
     except KeyboardInterrupt:
+        stopped = True
+    if stopped:
         say()
         if not terminated.is_set():
-            raise Stopped(INTERRUPTED) from None
-    if terminated.is_set():
+            raise Stopped(INTERRUPTED)
         sys.stdout.flush()
         sys.stderr.flush()
         deliver(signal.SIGTERM)

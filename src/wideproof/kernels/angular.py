@@ -66,9 +66,9 @@ def angular(network: Network, *, names: Sequence[str] | None = None, covariance:
     --------
     >>> from wideproof.kernels import limit_gram
     >>> from wideproof.networks import FullyConnected
-    >>> network, angle = FullyConnected(2, 8, 2, "relu"), 0.7
-    >>> x = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
-    >>> bool(np.isclose(angular(network)(angle), limit_gram(network, x).matrix[0, 1], rtol=1e-12))
+    >>> network, angles = FullyConnected(2, 8, 2, "relu"), np.array([0.0, 0.7])
+    >>> x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    >>> bool(np.allclose(angular(network)(angles), limit_gram(network, x).matrix[0], rtol=1e-12))
     True
     """
     limit = network.limit()
