@@ -367,7 +367,7 @@ def test_rows_of_another_width(build):
 
 def test_examples_of_another_shape():
     images = sequence(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 1))
-    with pytest.raises(InputError, match=r"does not take rows of 16 features: .*; for images .*from_torch\(module"):
+    with pytest.raises(InputError, match=r"does not take rows of 16 features: .*; give images, .*from_torch\(module"):
         from_torch(images, torch.zeros(2, 16))
     with pytest.raises(InputError, match=r"does not take examples of shape \(3, 4, 4\): .*channels"):
         from_torch(images, torch.zeros(2, 3, 4, 4))
