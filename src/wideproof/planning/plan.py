@@ -353,7 +353,7 @@ def plan(
     steps
         Maximum number of training steps; `None` leaves it open.
     alpha
-        Scale of the outputs; by default the least of 1, 3, 10, 30, … whose steps can be followed within `budget`.
+        Scale of the outputs; by default the least of 1, 3, 10, 30, … whose steps are forecast to fit `budget`.
     budget
         Seconds that following the steps may take.
     progress

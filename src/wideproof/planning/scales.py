@@ -63,7 +63,7 @@ def seconds_ahead(scale: Scale, per: float) -> float:
 
 
 def ladder(outlook: Outlook, per: float, budget: float, shown: int, steps: int | None = None) -> tuple[Scale, ...]:
-    r"""Return the scales to try: the least $\alpha$ whose steps fit, 3 and 30 times that, and a proof at once.
+    r"""Return the scales to try: the least $\alpha$ whose steps fit, about 3 and 30 times it, and one at once.
 
     Parameters
     ----------

@@ -129,7 +129,8 @@ def prove(
     sharp
         Use sharper Lipschitz constants, which take longer.
     alpha
-        The scale of the outputs; by default the least of 1, 3, 10, 30, … whose steps can be followed in time.
+        The scale of the outputs; by default the least of 1, 3, 10, 30, … whose steps are forecast to be followed in
+        time; if that has no proof, larger ones.
     budget
         Seconds that following the steps may take.
     from_start
